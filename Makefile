@@ -1,0 +1,40 @@
+# Every target makes the virtual environment it needs; a second call starts in seconds.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+# Two test processes, one thread each: more would fight over the cores.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help setup demo test test-slow lint bench wheel clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+setup: $(STAMP)  ## make the virtual environment
+
+test: $(STAMP)  ## run the fast tests
+	$(BIN)/pytest --numprocesses 2
+
+test-slow: $(STAMP)  ## run the tests marked slow
+	$(BIN)/pytest -m slow
+
+lint: $(STAMP)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+wheel: $(STAMP)  ## build the wheel, install it in an environment of its own, run it
+	rm -rf build/wheel && $(BIN)/python -m build --wheel --outdir build/wheel
+	$(PYTHON) -m venv --clear build/wheel-venv
+	build/wheel-venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt build/wheel/*.whl
+	build/wheel-venv/bin/mrafno --version
+
+clean:  ## remove everything the targets made
+	rm -rf $(VENV) build dist demo .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,37 @@
+"""Every exception that mrafno raises on purpose.
+
+::
+
+    MrafnoError
+    ├── TaskError            a problem, its settings or its input is wrong
+    │   └── SimulationError    a simulation ended without a usable output
+    └── SurrogateError       a surrogate's settings or data are wrong
+        ├── TrainingError      training could not give a usable model
+        └── CheckpointError    a checkpoint is damaged, foreign or from another version
+
+A message says where, what, and what to do about it.
+"""
+
+
+class MrafnoError(Exception):
+    """Root of the tree: catch this to catch everything mrafno raises on purpose."""
+
+
+class TaskError(MrafnoError):
+    """A problem, its settings or its input is wrong."""
+
+
+class SimulationError(TaskError):
+    """A simulation ended without a usable output."""
+
+
+class SurrogateError(MrafnoError):
+    """A surrogate's settings or data are wrong."""
+
+
+class TrainingError(SurrogateError):
+    """Training could not give a usable model."""
+
+
+class CheckpointError(SurrogateError):
+    """A checkpoint is damaged, foreign or from another version."""

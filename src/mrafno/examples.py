@@ -1,0 +1,242 @@
+"""Large sets of examples, simulated once: progress, all cores, and a cache that knows what it holds.
+
+Every simulated function is a file of its own, named by a digest of all that determines its numbers: the task's
+identity (name, solver revision, meshes, physical parameters), the level, and the input's own bytes. So a call that was
+interrupted goes on where it stopped, a larger set reuses a smaller one, and a changed parameter never meets old numbers.
+"""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+from pickle import PicklingError, dumps
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from mrafno.errors import SimulationError, TaskError
+from mrafno.grids import Array
+from mrafno.tasks.base import Task
+
+#: Seconds of remaining work below which starting processes costs more than it saves.
+_WORTH_A_POOL = 4.0
+_CHUNK = 20
+
+#: Rows of the result -> the function that makes them, and its arguments.
+Job = Callable[[list[int]], tuple[Callable[..., Array], Task, object, int]]
+
+
+def default_cache() -> Path:
+    """``$MRAFNO_CACHE``, or ``mrafno`` in the user's cache folder."""
+    own = os.environ.get("MRAFNO_CACHE")
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mrafno"
+
+
+def make_inputs(
+    task: Task,
+    indices: Sequence[int] | int,
+    seed: int = 0,
+    *,
+    cache: Path | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+) -> Array:
+    """Inputs of a task, ``task.sample_at(indices, seed)``, made on all cores and kept in the cache.
+
+    Worth it where inputs are themselves simulated (navier-stokes); for other tasks drawing again is as good.
+    """
+    wanted = list(range(indices)) if isinstance(indices, int) else [int(i) for i in indices]
+    keys = [f"input/{seed}/{i}" for i in wanted]
+    shape = (task.in_channels, *task.resolutions[-1])
+    return _produce(
+        task, keys, shape, lambda rows: (_sample_chunk, task, [wanted[r] for r in rows], seed),
+        label=f"{task.name}: inputs", cache=cache, workers=workers, progress=progress,
+    )  # fmt: skip
+
+
+def solve_examples(
+    task: Task,
+    f: Array,
+    level: int,
+    *,
+    cache: Path | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+) -> Array:
+    """Outputs ``(n, out_channels, *level's grid)`` of inputs ``f`` given on the finest grid.
+
+    Args:
+        cache: folder that keeps what was simulated; None for :func:`default_cache`. A task that cannot say what
+            determines its numbers (a :class:`FunctionTask` without ``version``) is simulated anew each time.
+        workers: processes to use; None for one per core. Small sets are solved in this process.
+        progress: show a progress bar while there is something to simulate.
+    """
+    inputs = task.restrict(f, level)
+    keys = [f"output/{level}/{hashlib.sha256(one.tobytes()).hexdigest()}" for one in inputs]
+    shape = (task.out_channels, *task.resolutions[level])
+    grid = "x".join(map(str, task.resolutions[level]))
+    return _produce(
+        task, keys, shape, lambda rows: (_solve_chunk, task, inputs[rows], level),
+        label=f"{task.name}: {grid}", cache=cache, workers=workers, progress=progress,
+    )  # fmt: skip
+
+
+def _sample_chunk(task: Task, indices: Sequence[int], seed: int) -> Array:
+    return task.sample_at(indices, seed)
+
+
+def _solve_chunk(task: Task, f: Array, level: int) -> Array:
+    return task.solve(f, level)
+
+
+def _produce(
+    task: Task,
+    keys: list[str],
+    shape: tuple[int, ...],
+    job: Job,
+    *,
+    label: str,
+    cache: Path | None,
+    workers: int | None,
+    progress: bool,
+) -> Array:
+    """Fill an array row by row, from the cache where it has the row and by running jobs where it has not."""
+    store = _Store(cache or default_cache(), task.identity)
+    out = np.empty((len(keys), *shape))
+    missing: list[int] = []
+    for row, key in enumerate(keys):
+        known = store.read(key, shape)
+        if known is None:
+            missing.append(row)
+        else:
+            out[row] = known
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, disable=not progress or not missing) as bar:
+        ticket = bar.add_task(label, total=len(keys), completed=len(keys) - len(missing))
+        for rows, values in _run_jobs(task, missing, job, workers or _cores()):
+            for row, value in zip(rows, values, strict=True):
+                out[row] = value
+                store.write(keys[row], value)
+            bar.advance(ticket, len(rows))
+    return out
+
+
+def _run_jobs(
+    task: Task,
+    rows: list[int],
+    job: Job,
+    workers: int,
+) -> Iterator[tuple[list[int], Array]]:
+    """Yield finished chunks: the first ones from this process, the rest from a pool if that is worth its start."""
+    # A short first chunk tells what one costs.
+    chunks = [rows[:2], *(rows[i : i + _CHUNK] for i in range(2, len(rows), _CHUNK))] if rows else []
+    position = 0
+    while position < len(chunks):
+        chunk = chunks[position]
+        function, *arguments = job(chunk)
+        start = time.perf_counter()
+        yield chunk, function(*arguments)
+        position += 1
+        rest = sum(map(len, chunks[position:]))
+        seconds = (time.perf_counter() - start) / len(chunk)
+        if rest > 1 and workers > 1 and seconds * rest > _WORTH_A_POOL and _travels(task):
+            left = [row for chunk in chunks[position:] for row in chunk]
+            size = max(1, min(_CHUNK, len(left) // workers))
+            yield from _run_in_pool([left[i : i + size] for i in range(0, len(left), size)], job, workers)
+            return
+
+
+def _run_in_pool(
+    chunks: list[list[int]],
+    job: Job,
+    workers: int,
+) -> Iterator[tuple[list[int], Array]]:
+    with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(*job(chunk)): chunk for chunk in chunks}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BrokenProcessPool:
+            raise SimulationError(
+                "a worker process died. If this is a script, put its code under `if __name__ == '__main__':` so that "
+                "workers can import it, or pass workers=1; if memory ran out, use fewer workers. What was finished is "
+                "kept in the cache."
+            ) from None
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _travels(task: Task) -> bool:
+    """Whether a task can be sent to another process (a lambda cannot)."""
+    try:
+        dumps(task)
+    except (PicklingError, AttributeError, TypeError):
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers that start inside use one thread each: as many processes as cores are enough."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Store:
+    """Arrays by key, one .npz each (its zip checksum finds damage), written under a temporary name and renamed."""
+
+    def __init__(self, folder: Path, identity: str | None) -> None:
+        self.folder = None if identity is None else folder / "examples" / identity[:32]
+
+    def _path(self, key: str) -> Path | None:
+        if self.folder is None:
+            return None
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        return self.folder / digest[:2] / f"{digest[2:40]}.npz"
+
+    def read(self, key: str, shape: tuple[int, ...]) -> Array | None:
+        """The array, or None where it is missing, damaged or of another shape: then it is made again."""
+        path = self._path(key)
+        if path is None:
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                values = np.asarray(file["values"], dtype=np.float64)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            return None
+        return values if values.shape == shape else None
+
+    def write(self, key: str, values: Array) -> None:
+        path = self._path(key)
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+                np.savez(file, values=values)
+            Path(file.name).replace(path)
+        except OSError as error:
+            raise TaskError(
+                f"the example cache cannot be written: {error}. Free some space, or choose another folder with the "
+                "environment variable MRAFNO_CACHE."
+            ) from error

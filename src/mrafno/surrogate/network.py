@@ -1,0 +1,227 @@
+r"""A probabilistic multi-resolution Fourier neural operator with a member axis on every tensor.
+
+For an input f with points :math:`x_j` and the resolution's embedding e,
+
+.. math::
+    v^0_j &= \mathrm{FFN}(f_j, x_j, e), \qquad
+    v^{l+1} = \sigma\left(W_l v^l + b_l + \mathcal F^{-1}(R_l \cdot \mathcal F v^l)\right) \\
+    \mu_j &= \mathrm{FFN}(v^L_j) \; \delta(x_j), \qquad
+    \eta = \mathrm{FFN}(\text{convolution of } v^L)
+
+where :math:`\delta` vanishes on the boundaries where outputs are known to be zero (and is 1 where none are), and
+:math:`\eta` is one log-variance per function. Members are independent networks: their weights are stacked in front, and
+one batched product serves all of them. Activations have the shape ``(members, channels, batch, *grid)``, which makes
+both the pointwise maps and the transforms plain matrix products.
+
+References: Li et al. (2021), Fourier neural operator; Li et al. (2024), section 3.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mrafno.errors import SurrogateError
+from mrafno.surrogate.spectral import Mesh, convolve, weights
+
+Embedding = Literal["onehot", "positional"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings:
+    """Size and shape of a network; all that is needed to build it anew.
+
+    ``modes`` are Fourier modes per axis, ``bins`` the cells per axis that the variance branch looks at, ``zero`` the
+    (start, end) of each axis where outputs vanish.
+    """
+
+    in_channels: int
+    out_channels: int
+    levels: int
+    dim: int
+    width: int = 32
+    modes: tuple[int, ...] = (16,)
+    layers: int = 4
+    hidden: int = 128
+    bins: int = 4
+    embedding: Embedding = "onehot"
+    zero: tuple[tuple[bool, bool], ...] = ()
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.dim not in (1, 2):
+            raise SurrogateError(f"network: grids of {self.dim} axes are not supported. Use 1 or 2.")
+        if len(self.modes) != self.dim:
+            raise SurrogateError(f"network: modes {self.modes} do not fit {self.dim} axes. Give one number per axis.")
+        if self.embedding not in ("onehot", "positional"):
+            raise SurrogateError(f"network: unknown embedding {self.embedding!r}. Choose onehot or positional.")
+        for name in ("in_channels", "out_channels", "levels", "width", "layers", "hidden", "bins"):
+            if getattr(self, name) < 1:
+                raise SurrogateError(f"network: {name} must be 1 or more, got {getattr(self, name)}.")
+        if not 0 <= self.dropout < 1:
+            raise SurrogateError(f"network: dropout must be in [0, 1), got {self.dropout}.")
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> "NetworkSettings":
+        """The inverse of :meth:`as_json`."""
+        return NetworkSettings(
+            **{
+                **values,
+                "modes": tuple(values["modes"]),
+                "zero": tuple(tuple(pair) for pair in values["zero"]),
+            }
+        )
+
+
+class Linear(nn.Module):
+    """``members`` linear maps of the channel axis at once: ``(M, in, ...)`` to ``(M, out, ...)``."""
+
+    def __init__(self, inputs: int, outputs: int, generators: Sequence[torch.Generator], dtype: torch.dtype) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(inputs)
+        self.weight = nn.Parameter(_uniform((outputs, inputs), bound, generators, dtype))
+        self.bias = nn.Parameter(_uniform((outputs, 1), bound, generators, dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply to ``(M, in, ...)``."""
+        flat = torch.baddbmm(self.bias, self.weight, x.flatten(2))
+        return flat.unflatten(2, x.shape[2:])
+
+
+class FourierLayer(nn.Module):
+    """W v + b + the product with complex weights of the lowest modes, for all members at once."""
+
+    def __init__(self, width: int, modes: Sequence[int], generators: Sequence[torch.Generator], dtype: torch.dtype):
+        super().__init__()
+        self.modes = tuple(modes)
+        count = modes[0] if len(modes) == 1 else 2 * modes[0] * modes[1]
+        self.pointwise = Linear(width, width, generators, dtype)
+        # (Q, in, real | imaginary part of out): standard deviation 1/sqrt(in) keeps the size of a function.
+        bound = 1 / math.sqrt(width) / math.sqrt(2)
+        self.spectral = nn.Parameter(_uniform((count, width, 2 * width), bound, generators, dtype))
+
+    def forward(self, v: Tensor, mesh: Mesh) -> Tensor:
+        """Apply to ``(M, C, B, *grid)``."""
+        through_modes = convolve(v, self.spectral, mesh, self.modes)
+        local = self.pointwise
+        flat = torch.baddbmm(through_modes.flatten(2), local.weight, v.flatten(2))
+        return (flat + local.bias).view(v.shape)
+
+
+class MemberFNO(nn.Module):
+    """The network; ``seeds`` has one entry per member, and a member depends on its own seed only."""
+
+    def __init__(self, settings: NetworkSettings, seeds: Sequence[int], dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.settings = s = settings
+        self.members = len(seeds)
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        features = s.in_channels + s.dim + s.levels
+        self.lift_in = Linear(features, s.width, generators, dtype)
+        self.lift_out = Linear(s.width, s.width, generators, dtype)
+        self.layers = nn.ModuleList(FourierLayer(s.width, s.modes, generators, dtype) for _ in range(s.layers))
+        self.mean_in = Linear(s.width, s.hidden, generators, dtype)
+        self.mean_out = Linear(s.hidden, s.out_channels, generators, dtype)
+        kernel = 3**s.dim
+        self.variance_mix = Linear(s.width, 8, generators, dtype)
+        self.variance_conv = Linear(8 * kernel, 16, generators, dtype)
+        self.variance_in = Linear(16 * s.bins**s.dim, 32, generators, dtype)
+        self.variance_out = Linear(32, 1, generators, dtype)
+
+    def features(self, f: Tensor, mesh: Mesh, level: int) -> Tensor:
+        """Output of the last Fourier layer, ``(M, width, B, *grid)``, for inputs ``(M or 1, B, in_channels, *grid)``."""
+        s = self.settings
+        x = f.transpose(1, 2)
+        batch, shape = x.shape[2], x.shape[3:]
+        fixed = [_along(axis, i, shape, x) for i, axis in enumerate(mesh.axes)]
+        fixed += [torch.full_like(fixed[0], value) for value in embed(level, s.levels, s.embedding)]
+        # Position and resolution are the same for the whole batch: their share of the first map is computed once.
+        lift, c = self.lift_in, s.in_channels
+        shared = torch.baddbmm(
+            lift.bias, lift.weight[:, :, c:], torch.stack(fixed).flatten(1).expand(self.members, -1, -1)
+        )
+        own = torch.bmm(lift.weight[:, :, :c], x.flatten(2).expand(self.members, -1, -1))
+        v = (own.unflatten(2, (batch, -1)) + shared[:, :, None]).unflatten(3, shape)
+        v = self.lift_out(functional.gelu(v))
+        for i, layer in enumerate(self.layers):
+            v = layer(v, mesh)
+            if i + 1 < len(self.layers):
+                v = functional.gelu(v)
+            if s.dropout and self.training:
+                v = functional.dropout(v, s.dropout)
+        return v
+
+    def forward(self, f: Tensor, mesh: Mesh, level: int) -> tuple[Tensor, Tensor]:
+        """Mean ``(M, B, out_channels, *grid)`` and log-variance ``(M, B)`` of inputs ``(M or 1, B, in_channels, *grid)``."""
+        v = self.features(f, mesh, level)
+        mean = self.mean_out(functional.gelu(self.mean_in(v))) * boundary_factor(mesh, self.settings.zero, v)
+        return mean.transpose(1, 2), self._log_variance(v, mesh)
+
+    def _log_variance(self, v: Tensor, mesh: Mesh) -> Tensor:
+        """Channels mixed, averaged over ``bins`` cells per axis (so that any grid will do), convolved, and an FFN."""
+        s = self.settings
+        x = self.variance_mix(v)
+        for axis in range(s.dim):
+            pool = pooling_matrix(mesh, axis, s.bins, v)
+            x = (x.transpose(3 + axis, -1) @ pool).transpose(3 + axis, -1)
+        shifted = functional.pad(x, (1, 1) * s.dim)
+        steps = torch.cartesian_prod(*[torch.arange(3)] * s.dim).reshape(-1, s.dim).tolist()
+        patches = [shifted[(..., *[slice(start, start + s.bins) for start in step])] for step in steps]
+        x = functional.gelu(self.variance_conv(torch.cat(patches, dim=1)))  # (M, 16, B, *bins)
+        x = x.transpose(1, 2).flatten(2).transpose(1, 2)
+        return self.variance_out(functional.gelu(self.variance_in(x)))[:, 0]
+
+
+def embed(level: int, levels: int, kind: Embedding) -> list[float]:
+    """A resolution as ``levels`` numbers: one-hot, or sines and cosines of its position (Vaswani et al., 2017)."""
+    if kind == "onehot":
+        return [float(i == level) for i in range(levels)]
+    return [
+        (math.sin if i % 2 == 0 else math.cos)(level / 100 ** ((i // 2 * 2) / max(levels, 1))) for i in range(levels)
+    ]
+
+
+def boundary_factor(mesh: Mesh, zero: Sequence[tuple[bool, bool]], like: Tensor) -> Tensor:
+    """A function on the mesh's grid that falls to zero linearly at every end that is marked, and is about 1 inside."""
+    factor = torch.ones(mesh.shape, dtype=like.dtype, device=like.device)
+    for axis, (start, end) in enumerate(zero):
+        x = _along(mesh.axes[axis], axis, mesh.shape, like)
+        if start and end:
+            factor = factor * 4 * x * (1 - x)
+        elif start:
+            factor = factor * x
+        elif end:
+            factor = factor * (1 - x)
+    return factor
+
+
+def pooling_matrix(mesh: Mesh, axis: int, bins: int, like: Tensor) -> Tensor:
+    """Matrix ``(points, bins)`` of averages over equal cells of an axis, by the points' quadrature weights."""
+    points = torch.tensor(mesh.axes[axis], dtype=torch.float64)
+    weight = torch.as_tensor(weights(mesh.axes[axis], mesh.periods[axis]))
+    cell = (points * bins).floor().clamp(0, bins - 1).long()
+    matrix = functional.one_hot(cell, bins).double() * weight[:, None]
+    # A grid with fewer points than cells leaves some empty: they read zero.
+    matrix = matrix / matrix.sum(0).clamp_min(1e-12)
+    return matrix.to(dtype=like.dtype, device=like.device)
+
+
+def _along(points: Sequence[float], axis: int, shape: Sequence[int], like: Tensor) -> Tensor:
+    """Coordinates of one axis, spread over the grid."""
+    view = [1] * len(shape)
+    view[axis] = len(points)
+    return torch.tensor(points, dtype=like.dtype, device=like.device).view(view).expand(*shape)
+
+
+def _uniform(shape: Sequence[int], bound: float, generators: Sequence[torch.Generator], dtype: torch.dtype) -> Tensor:
+    """Uniform in [-bound, bound], each member from its own generator; drawn in float64 so that dtypes agree."""
+    draws = [torch.rand(*shape, generator=g, dtype=torch.float64) * 2 - 1 for g in generators]
+    return (torch.stack(draws) * bound).to(dtype)

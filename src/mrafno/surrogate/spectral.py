@@ -1,0 +1,259 @@
+r"""Truncated Fourier transforms of functions sampled on a rectangular grid.
+
+Along one axis with points :math:`x_j`, quadrature weights :math:`w_j` and period :math:`L`, the K lowest modes are
+
+.. math:: c_k = \sum_j \frac{w_j}{L} f(x_j) e^{-2 \pi i k x_j / L}, \qquad
+    f(x) = \sum_{k < K} s_k \operatorname{Re}\left(c_k e^{2 \pi i k x / L}\right), \quad s_0 = 1, \; s_k = 2
+
+Only K of many modes survive, so a product with a fixed real matrix of 2K columns is faster on a CPU than a fast
+transform unless K is a large part of the grid; it also needs no uniform spacing, so the points of a strided training
+grid go in as they are. :func:`use_fft` decides between the two; both give the same numbers.
+
+In two dimensions the modes are (k1, k2) and (-k1, k2), k1 and k2 from 0 on: Q = 2 K1 K2 of them (Q = K in one).
+A spectrum has the shape ``(members, Q, 2, batch, channels)`` with real and imaginary parts on the axis of two, which
+is what the product with the weights of each mode wants.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Points = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Where functions are sampled: the points along each axis, and the Fourier period of each axis.
+
+    A period of 1 means that the functions are periodic on the unit box; a longer one leaves room for them to go from
+    one end to the other.
+    """
+
+    axes: tuple[Points, ...]
+    periods: tuple[float, ...]
+
+    @staticmethod
+    def of(axes: Sequence[NDArray[np.float64]], periods: Sequence[float]) -> "Mesh":
+        """A mesh from coordinate arrays."""
+        return Mesh(tuple(tuple(float(x) for x in axis) for axis in axes), tuple(float(p) for p in periods))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Points per axis."""
+        return tuple(len(axis) for axis in self.axes)
+
+    def strided(self, stride: int, offsets: Sequence[int]) -> "Mesh":
+        """Every ``stride``-th point of each axis, from its offset on."""
+        axes = tuple(axis[offset::stride] for axis, offset in zip(self.axes, offsets, strict=True))
+        return Mesh(axes, self.periods)
+
+
+def weights(points: Points, period: float) -> NDArray[np.float64]:
+    """Quadrature weights on [0, 1]: each point stands for what lies nearest to it (the trapezoidal rule on nodes)."""
+    x = np.asarray(points)
+    if period == 1.0:
+        return np.full(len(x), 1.0 / len(x))
+    edges = np.concatenate([[0.0], (x[1:] + x[:-1]) / 2, [1.0]])
+    return np.diff(edges)
+
+
+@lru_cache(maxsize=1024)
+def matrices(
+    mesh: Mesh, modes: tuple[int, ...], inverse: bool, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, ...]:
+    """The products that make up a transform, one per axis.
+
+    The last axis is real: ``(N, 2K)`` with columns (k, part). The first of two takes real and imaginary parts together,
+    ``(2N, 4K)`` with rows (part, point) and columns (sign of k1, part, k1). The inverse's are of the transposed shapes.
+    """
+    made = [_last_axis(mesh.axes[-1], mesh.periods[-1], modes[-1], inverse)]
+    if len(modes) == 2:
+        made.append(_first_axis(mesh.axes[0], mesh.periods[0], modes[0], inverse))
+    return tuple(torch.tensor(matrix, dtype=dtype, device=device) for matrix in made)
+
+
+def _last_axis(points: Points, period: float, modes: int, inverse: bool) -> NDArray[np.float64]:
+    angle = 2 * np.pi / period * np.outer(points, np.arange(modes))
+    both = np.stack([np.cos(angle), -np.sin(angle)], axis=-1).reshape(len(points), 2 * modes)
+    if inverse:
+        # Modes above zero stand for themselves and their conjugates.
+        return (both * np.repeat(np.where(np.arange(modes) == 0, 1.0, 2.0), 2)).T
+    return both * (weights(points, period) / period)[:, None]
+
+
+def _first_axis(points: Points, period: float, modes: int, inverse: bool) -> NDArray[np.float64]:
+    angle = 2 * np.pi / period * np.outer(points, np.arange(modes))
+    out = np.zeros((2, len(points), 2, 2, modes))  # (part in, point, sign, part out, k1)
+    for i, sign in enumerate((1, -1)):
+        # (a + ib) (cos - i sign sin)
+        out[0, :, i, 0] = np.cos(angle)
+        out[0, :, i, 1] = -sign * np.sin(angle)
+        out[1, :, i, 0] = sign * np.sin(angle)
+        out[1, :, i, 1] = np.cos(angle)
+    if inverse:
+        # The transposed matrix turns the angle back. Modes with k1 = 0 occur twice.
+        out[..., 0] *= 0.5
+    else:
+        out *= (weights(points, period) / period)[None, :, None, None, None]
+    flat = out.reshape(2 * len(points), 4 * modes)
+    return flat.T if inverse else flat
+
+
+def to_modes(values: Tensor, products: tuple[Tensor, ...]) -> Tensor:
+    """Functions ``(M, C, B, *grid)`` to their spectrum ``(M, Q, 2, B, C)``."""
+    m, c, b, *grid = values.shape
+    last = values.reshape(-1, grid[-1]) @ products[0]
+    if len(products) == 1:
+        return last.view(m, c, b, -1, 2).permute(0, 3, 4, 2, 1).contiguous()
+    first, second = grid[0], last.shape[-1] // 2
+    pairs = last.view(-1, first, second, 2).permute(0, 2, 3, 1).reshape(-1, 2 * first) @ products[1]
+    parts = pairs.view(m, c, b, second, 2, 2, -1)  # (M, C, B, K2, sign, part, K1)
+    return parts.permute(0, 3, 4, 6, 5, 2, 1).reshape(m, -1, 2, b, c)
+
+
+def from_modes(spectrum: Tensor, products: tuple[Tensor, ...]) -> Tensor:
+    """A spectrum ``(M, Q, 2, B, C)`` to functions ``(M, C, B, *grid)``."""
+    m, q, _, b, c = spectrum.shape
+    if len(products) == 1:
+        return (spectrum.permute(0, 4, 3, 1, 2).reshape(-1, 2 * q) @ products[0]).view(m, c, b, -1)
+    second, first = products[0].shape[0] // 2, products[1].shape[0] // 4
+    parts = spectrum.view(m, second, 2, first, 2, b, c).permute(0, 6, 5, 1, 2, 4, 3)
+    pairs = parts.reshape(-1, 4 * first) @ products[1]
+    last = pairs.view(m * c * b, 2 * second, -1).transpose(1, 2).reshape(-1, 2 * second) @ products[0]
+    return last.view(m, c, b, products[1].shape[1] // 2, -1)
+
+
+def multiply(spectrum: Tensor, weight: Tensor) -> Tensor:
+    """Each mode times its complex weights: ``(M, Q, 2, B, C)`` and ``(M, Q, C, 2 C')`` give ``(M, Q, 2, B, C')``.
+
+    The weights hold the real, then the imaginary part of each mode's matrix.
+    """
+    m, q, _, b, c = spectrum.shape
+    product = torch.bmm(spectrum.reshape(m * q, 2 * b, c), weight.flatten(0, 1)).view(m, q, 2, b, 2, -1)
+    real, imaginary = product.unbind(2)
+    rr, ri = real.unbind(3)
+    ir, ii = imaginary.unbind(3)
+    return torch.stack([rr - ii, ri + ir], dim=2)
+
+
+class _Convolution(torch.autograd.Function):
+    """Transform, product and inverse with a hand-written derivative: nothing of the grid's size is kept for it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, weight: Tensor, analysis: tuple[Tensor, ...], synthesis: tuple[Tensor, ...]
+    ) -> Tensor:
+        spectrum = to_modes(values, analysis)
+        ctx.save_for_backward(spectrum, weight)
+        ctx.products = analysis, synthesis
+        return from_modes(multiply(spectrum, weight), synthesis)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        spectrum, weight = ctx.saved_tensors
+        analysis, synthesis = ctx.products
+        m, q, _, b, c = spectrum.shape
+        real, imaginary = to_modes(gradients[0], tuple(p.T for p in synthesis)).unbind(2)
+        above = torch.stack([real, imaginary], dim=3)
+        below = torch.stack([imaginary, -real], dim=3)
+        outer = torch.stack([above, below], dim=2).view(m * q, 2 * b, -1)
+        flat = spectrum.reshape(m * q, 2 * b, c)
+        for_weight = torch.bmm(flat.transpose(1, 2), outer).view(weight.shape) if ctx.needs_input_grad[1] else None
+        for_values = None
+        if ctx.needs_input_grad[0]:
+            through = torch.bmm(outer, weight.flatten(0, 1).transpose(1, 2)).view(m, q, 2, b, c)
+            for_values = from_modes(through, tuple(p.T for p in analysis))
+        return for_values, for_weight, None, None
+
+
+def convolve(values: Tensor, weight: Tensor, mesh: Mesh, modes: tuple[int, ...], fft: bool | None = None) -> Tensor:
+    """Multiply the lowest modes of ``(M, C, B, *grid)`` by ``weight`` ``(M, Q, C, 2 C')`` and drop all others.
+
+    ``fft`` forces one of the two ways; None lets the size decide.
+    """
+    if fft if fft is not None else use_fft(mesh, modes):
+        return _convolve_fft(values, weight, mesh, modes)
+    analysis = matrices(mesh, modes, False, values.dtype, values.device)
+    synthesis = matrices(mesh, modes, True, values.dtype, values.device)
+    return _Convolution.apply(values, weight, analysis, synthesis)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def use_fft(mesh: Mesh, modes: tuple[int, ...]) -> bool:
+    """Whether a fast transform is the better choice: uniform axes, whole numbers of points in a period, many modes.
+
+    A product costs 4 N K operations near a core's peak, a fast transform of P points about 5 P log2 P far from it; the
+    factor between them is what ``benchmarks/bench_surrogate.py`` measures.
+    """
+    lengths = [_padded_length(points, period) for points, period in zip(mesh.axes, mesh.periods, strict=True)]
+    return all(
+        length is not None and 2 * k > FFT_FACTOR * math.log2(length) * length / n
+        for length, k, n in zip(lengths, modes, mesh.shape, strict=True)
+    )
+
+
+#: How many columns of a product cost as much as one butterfly level of a fast transform.
+FFT_FACTOR = 24.0
+
+
+def _padded_length(points: Points, period: float) -> int | None:
+    """Points in one period of a uniform axis, or None if they do not fit it evenly."""
+    x = np.asarray(points)
+    if len(x) < 2:
+        return None
+    spacing = x[1] - x[0]
+    length = round(period / spacing)
+    if abs(length * spacing - period) > 1e-9 or np.abs(np.diff(x) - spacing).max() > 1e-9 or length < len(x):
+        return None
+    return length
+
+
+def _convolve_fft(values: Tensor, weight: Tensor, mesh: Mesh, modes: tuple[int, ...]) -> Tensor:
+    """The same by torch.fft: zero-padded to the period, with the phase of the first point, which need not be at 0."""
+    lengths = [_padded_length(points, period) for points, period in zip(mesh.axes, mesh.periods, strict=True)]
+    if None in lengths:
+        raise ValueError("a fast transform needs uniform axes that fit their periods evenly")
+    dims = tuple(range(-len(modes), 0))
+    for axis, (points, period) in enumerate(zip(mesh.axes, mesh.periods, strict=True)):
+        scale = torch.as_tensor(weights(points, period) / period, dtype=values.dtype, device=values.device)
+        values = values * scale.view(-1, *[1] * (len(modes) - 1 - axis))
+    spectrum = torch.fft.rfftn(values, s=lengths, dim=dims)
+    rows = (
+        [np.arange(modes[-1])] if len(modes) == 1 else [np.r_[0 : modes[0], -np.arange(modes[0])], np.arange(modes[1])]
+    )
+    kept = spectrum[(..., *np.ix_(*rows))] if len(modes) == 2 else spectrum[..., : modes[0]]
+    angle = sum(
+        np.reshape(2 * np.pi / period * points[0] * k, (-1, *[1] * (len(modes) - 1 - axis)))
+        for axis, (points, period, k) in enumerate(zip(mesh.axes, mesh.periods, rows, strict=True))
+    )
+    phase = torch.as_tensor(np.exp(-1j * np.asarray(angle)), device=values.device).to(kept.dtype)
+    kept = kept * phase
+    m, c, b = kept.shape[:3]
+    # Into the common order of modes, (k2, sign, k1), and back.
+    ordered = kept.transpose(-1, -2).flatten(3) if len(modes) == 2 else kept
+    mixed = multiply(torch.view_as_real(ordered).permute(0, 3, 4, 2, 1).contiguous(), weight)
+    result = torch.view_as_complex(mixed.permute(0, 4, 3, 1, 2).contiguous())
+    if len(modes) == 2:
+        result = result.unflatten(3, (modes[1], 2 * modes[0])).transpose(-1, -2)
+    result = result * phase.conj()
+    full = torch.zeros(m, result.shape[1], b, *spectrum.shape[3:], dtype=result.dtype, device=result.device)
+    if len(modes) == 2:
+        half = torch.ones(2 * modes[0], 1, dtype=values.dtype, device=values.device)
+        half[0] = half[modes[0]] = 0.5
+        index = torch.as_tensor(rows[0] % lengths[0], device=values.device)  # type: ignore[operator]
+        full = full.index_add(3, index, _pad(result * half, full.shape[-1]))
+    else:
+        full = _pad(result, full.shape[-1])
+    out = torch.fft.irfftn(full, s=lengths, dim=dims, norm="forward")
+    return out[(..., *[slice(0, n) for n in mesh.shape])]
+
+
+def _pad(values: Tensor, length: int) -> Tensor:
+    """Zeros after the last axis up to ``length``."""
+    return torch.nn.functional.pad(values, (0, length - values.shape[-1]))

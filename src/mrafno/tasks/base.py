@@ -1,0 +1,201 @@
+"""What a problem is: input functions, meshes, their costs, and a solver; the checks that all problems share."""
+
+import abc
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mrafno.errors import SimulationError, TaskError
+from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, resample
+
+
+class Task(abc.ABC):
+    """A map from input functions to output functions that can be simulated on several meshes.
+
+    A problem implements ``_sample`` and ``_solve`` (and ``_check`` if its inputs are restricted); the public methods
+    check what goes in and what comes out, and are the same for every problem.
+
+    Attributes:
+        name: a short name, used in messages and files.
+        resolutions: grid shapes, coarse to fine.
+        costs: the cost of one solve on each level, in any unit.
+        in_channels, out_channels: how many functions make up an input and an output.
+        layout: where the grid's points lie, per axis; see :class:`mrafno.grids.Grid`.
+        interpolation: how inputs go to a coarser grid.
+        zero_boundary: for each axis, whether outputs vanish at its (start, end), so that a surrogate may enforce it.
+    """
+
+    name: str
+    in_channels: int = 1
+    out_channels: int = 1
+    layout: tuple[Layout, ...]
+    interpolation: Interpolation = "linear"
+    zero_boundary: tuple[tuple[bool, bool], ...] = ()
+
+    #: Raised whenever a change to a solver changes its numbers: it is part of the identity that caches are keyed by.
+    revision: ClassVar[int] = 1
+
+    def __init__(self, resolutions: Sequence[Sequence[int] | int], costs: Sequence[float]) -> None:
+        self.resolutions = as_shapes(resolutions)
+        if len(self.resolutions[0]) != len(self.layout):
+            raise TaskError(
+                f"{self.name}: grid shapes {self.resolutions} have {len(self.resolutions[0])} axes, the problem has "
+                f"{len(self.layout)}."
+            )
+        self.costs = tuple(float(c) for c in costs)
+        if len(self.costs) != len(self.resolutions) or not all(c > 0 and np.isfinite(c) for c in self.costs):
+            raise TaskError(
+                f"{self.name}: costs {self.costs} do not fit {len(self.resolutions)} resolutions. "
+                "Give one positive number per resolution."
+            )
+        self.zero_boundary = self.zero_boundary or ((False, False),) * len(self.layout)
+        self.grids = tuple(Grid(shape, self.layout) for shape in self.resolutions)
+
+    # What a problem provides.
+
+    @abc.abstractmethod
+    def _sample(self, indices: Sequence[int], seed: int) -> Array:
+        """Inputs ``(len(indices), in_channels, *finest grid)``; each depends on its index and the seed only."""
+
+    @abc.abstractmethod
+    def _solve(self, f: Array, level: int) -> Array:
+        """Outputs ``(n, out_channels, *grid)`` for inputs that have passed the checks."""
+
+    def _check(self, f: Array) -> None:
+        """Raise :class:`TaskError` for inputs the problem cannot have; ``f`` has the right shape and is finite."""
+        del f
+
+    @property
+    @abc.abstractmethod
+    def parameters(self) -> dict[str, Any] | None:
+        """Everything but the meshes that determines the numbers, as JSON values; None if that cannot be known."""
+
+    # What everybody uses.
+
+    @property
+    def levels(self) -> int:
+        """Number of resolutions."""
+        return len(self.resolutions)
+
+    @property
+    def domain(self) -> Domain:
+        """The part of a problem that a surrogate sees."""
+        return Domain(self.in_channels, self.out_channels, self.grids, self.zero_boundary)
+
+    @property
+    def identity(self) -> str | None:
+        """A digest of all that determines the numbers, or None where nobody can know it."""
+        if self.parameters is None:
+            return None
+        description = {
+            "name": self.name,
+            "revision": self.revision,
+            "resolutions": self.resolutions,
+            "parameters": self.parameters,
+        }
+        return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
+
+    def sample(self, n: int, seed: int = 0) -> Array:
+        """Draw ``n`` input functions on the finest grid, ``(n, in_channels, *finest grid)``, float64.
+
+        The same seed gives the same functions, whatever ``n`` is: the first 10 of 100 are the 10 of 10.
+        """
+        return self.sample_at(range(_count(self.name, n)), seed)
+
+    def sample_at(self, indices: Sequence[int], seed: int = 0) -> Array:
+        """The functions with these indices in the endless sequence that :meth:`sample` draws from."""
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise TaskError(f"{self.name}: the seed must be a whole number, 0 or more, got {seed!r}.")
+        return self._sample([int(i) for i in indices], int(seed))
+
+    def restrict(self, f: ArrayLike, level: int) -> Array:
+        """The same functions, given on the finest grid, on a level's grid."""
+        self._check_level(level)
+        values = self._as_input(f, self.levels - 1)
+        return resample(values, self.grids[-1], self.grids[level], self.interpolation)
+
+    def solve(self, f: ArrayLike, level: int) -> Array:
+        """Simulate inputs ``(n, in_channels, *level's grid)``; gives ``(n, out_channels, *level's grid)``."""
+        self._check_level(level)
+        return self.checked_output(self._solve(self._as_input(f, level), level), level, len(np.asarray(f)))
+
+    def checked_output(self, y: ArrayLike, level: int, n: int) -> Array:
+        """``y`` as float64 if it is a usable output for ``n`` inputs; :class:`SimulationError` if not."""
+        self._check_level(level)
+        expected = (n, self.out_channels, *self.resolutions[level])
+        try:
+            values = np.asarray(y)
+            if values.dtype.kind not in "fiu":
+                raise TypeError
+            values = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise SimulationError(
+                f"{self.name}: the simulation on level {level} did not return an array of real numbers "
+                f"(got {type(y).__name__}). Return a float array of shape {expected}."
+            ) from None
+        if values.shape != expected:
+            raise SimulationError(
+                f"{self.name}: the simulation on level {level} returned shape {values.shape}, expected {expected} "
+                "(examples, out_channels, grid)."
+            )
+        _check_finite(values, f"{self.name}: the simulation on level {level} returned", SimulationError)
+        return values
+
+    def _check_level(self, level: int) -> None:
+        if isinstance(level, bool) or not isinstance(level, int | np.integer) or not 0 <= level < self.levels:
+            shapes = ", ".join(f"{i}: {'x'.join(map(str, s))}" for i, s in enumerate(self.resolutions))
+            raise TaskError(f"{self.name}: unknown level {level!r}. The levels are {shapes}.")
+
+    def _as_input(self, f: ArrayLike, level: int) -> Array:
+        shape = self.resolutions[level]
+        expected = f"(n, {self.in_channels}, {', '.join(map(str, shape))})"
+        values = np.asarray(f)
+        if values.dtype.kind not in "fiu":
+            raise TaskError(f"{self.name}: the input has dtype {values.dtype}. Give real numbers, shape {expected}.")
+        if values.ndim != 2 + len(shape) or values.shape[2:] != shape:
+            raise TaskError(
+                f"{self.name}: the input has shape {values.shape}, level {level} takes {expected}. "
+                f"Use task.restrict(f, {level}) to bring functions from the finest grid to this one."
+            )
+        if values.shape[1] != self.in_channels:
+            raise TaskError(f"{self.name}: the input has {values.shape[1]} channels, expected {expected}.")
+        values = np.ascontiguousarray(values, dtype=np.float64)
+        _check_finite(values, f"{self.name}: the input has", TaskError)
+        self._check(values)
+        return values
+
+    def __repr__(self) -> str:
+        shapes = ", ".join("x".join(map(str, s)) for s in self.resolutions)
+        return f"<{type(self).__name__} {self.name}: {shapes}>"
+
+
+def power_law_costs(resolutions: Sequence[Sequence[int]], exponent: float) -> tuple[float, ...]:
+    """Costs that grow like a power of the points per axis, the coarsest being 1.
+
+    Used where a person changes the meshes and gives no costs; each problem's exponent is the one its published cost
+    ratio implies.
+    """
+    sizes = [float(np.prod(shape)) ** (1 / len(shape)) for shape in resolutions]
+    return tuple((size / sizes[0]) ** exponent for size in sizes)
+
+
+def generators(indices: Sequence[int], seed: int) -> list[np.random.Generator]:
+    """One random stream per example, from (seed, index), so that no example depends on how many are drawn."""
+    return [np.random.default_rng([seed, index]) for index in indices]
+
+
+def _count(name: str, n: int) -> int:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise TaskError(f"{name}: cannot draw {n!r} inputs. Give a whole number, 0 or more.")
+    return int(n)
+
+
+def _check_finite(values: Array, what: str, error: type[TaskError]) -> None:
+    bad = ~np.isfinite(values)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise error(f"{what} {int(bad.sum())} values that are NaN or infinite, the first at index {where}.")

@@ -1,0 +1,252 @@
+"""A person's own simulator as a task: a Python function, or an executable called as a process."""
+
+import contextlib
+import hashlib
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mrafno.errors import SimulationError, TaskError
+from mrafno.grids import Array, Interpolation, Layout, as_shapes
+from mrafno.tasks.base import Task
+
+
+class _CandidateTask(Task):
+    """A task whose inputs are an array of candidates that somebody already has."""
+
+    def __init__(
+        self,
+        inputs: ArrayLike,
+        resolutions: Sequence[Sequence[int] | int],
+        costs: Sequence[float],
+        *,
+        name: str,
+        out_channels: int,
+        layout: Layout | Sequence[Layout],
+        interpolation: Interpolation,
+        zero_boundary: Sequence[tuple[bool, bool]],
+        version: str | None,
+    ) -> None:
+        shapes = as_shapes(resolutions)
+        self.name = name
+        self.out_channels = out_channels
+        self.layout = (layout,) * len(shapes[0]) if isinstance(layout, str) else tuple(layout)
+        self.interpolation = interpolation
+        self.zero_boundary = tuple((bool(a), bool(b)) for a, b in zero_boundary)
+        if self.zero_boundary and len(self.zero_boundary) != len(shapes[0]):
+            raise TaskError(f"{name}: zero_boundary needs one (start, end) pair per axis, got {self.zero_boundary}.")
+        self.version = version
+        if len(shapes[0]) > 2:
+            raise TaskError(f"{name}: grids of {len(shapes[0])} axes are not supported. Use 1 or 2.")
+        if isinstance(out_channels, bool) or not isinstance(out_channels, int) or out_channels < 1:
+            raise TaskError(f"{name}: out_channels must be 1 or more, got {out_channels!r}.")
+        values = np.asarray(inputs)
+        # A single channel may be left out: (n, *grid) means (n, 1, *grid).
+        if values.ndim == 1 + len(shapes[-1]):
+            values = values[:, None]
+        if values.ndim != 2 + len(shapes[-1]) or not len(values):
+            raise TaskError(
+                f"{name}: inputs of shape {values.shape} do not fit the finest grid {shapes[-1]}. "
+                "Give (n, channels, *finest grid), n at least 1."
+            )
+        self.in_channels = values.shape[1]
+        super().__init__(shapes, costs)
+        self.inputs = self._as_input(values, self.levels - 1)
+
+    def _sample(self, indices: Sequence[int], seed: int) -> Array:
+        if any(i >= len(self.inputs) for i in indices):
+            raise TaskError(
+                f"{self.name}: {max(indices) + 1} inputs asked for, but only {len(self.inputs)} candidates were given. "
+                "Ask for fewer, or give the task more inputs."
+            )
+        order = np.random.default_rng(seed).permutation(len(self.inputs))
+        return np.asarray(self.inputs[order[list(indices)]])
+
+    def _described(self, **more: Any) -> dict[str, Any] | None:
+        if self.version is None:
+            return None
+        digest = hashlib.sha256(self.inputs.tobytes()).hexdigest()
+        return {"version": self.version, "inputs": digest, "layout": self.layout, **more}
+
+
+class FunctionTask(_CandidateTask):
+    """A Python function and an array of candidate inputs.
+
+    Args:
+        solve: ``solve(f, level)`` with one input ``(in_channels, *level's grid)`` gives its output
+            ``(out_channels, *level's grid)`` (the channel axis may be left out where there is one). With ``batched``
+            it gets ``(n, in_channels, *grid)`` and gives ``(n, out_channels, *grid)``.
+        inputs: candidates on the finest grid, ``(n, in_channels, *finest grid)`` or ``(n, *finest grid)``.
+        resolutions: grid shapes, coarse to fine.
+        costs: the cost of one solve on each level, in any unit.
+        layout: where the grid's points lie, ``"nodes"``, ``"cells"`` or ``"periodic"``, for all axes or per axis.
+        interpolation: how inputs go to a coarser grid: ``"linear"`` or ``"nearest"``.
+        zero_boundary: per axis, whether outputs vanish at its (start, end).
+        version: any text that changes whenever ``solve`` would give other numbers. Without it results are not cached,
+            since a function's meaning cannot be read off it.
+    """
+
+    def __init__(
+        self,
+        solve: Callable[[Array, int], ArrayLike],
+        inputs: ArrayLike,
+        resolutions: Sequence[Sequence[int] | int],
+        costs: Sequence[float],
+        *,
+        name: str = "function",
+        out_channels: int = 1,
+        layout: Layout | Sequence[Layout] = "nodes",
+        interpolation: Interpolation = "linear",
+        zero_boundary: Sequence[tuple[bool, bool]] = (),
+        batched: bool = False,
+        version: str | None = None,
+    ) -> None:
+        super().__init__(
+            inputs, resolutions, costs, name=name, out_channels=out_channels, layout=layout,
+            interpolation=interpolation, zero_boundary=zero_boundary, version=version,
+        )  # fmt: skip
+        if not callable(solve):
+            raise TaskError(f"{name}: solve must be a function of (input, level), got {type(solve).__name__}.")
+        self.function = solve
+        self.batched = batched
+
+    @property
+    def parameters(self) -> dict[str, Any] | None:
+        """The version and a digest of the candidates; None without a version."""
+        return self._described()
+
+    def _solve(self, f: Array, level: int) -> Array:
+        try:
+            if self.batched:
+                return np.asarray(self.function(f, level))
+            outputs = [np.asarray(self.function(one, level)) for one in f]
+        except TaskError:
+            raise
+        except Exception as error:
+            raise SimulationError(
+                f"{self.name}: the simulator raised {type(error).__name__} on level {level}: {error}"
+            ) from error
+        return _stack(self, outputs, level)
+
+
+class CommandTask(_CandidateTask):
+    """An executable that reads an input from a .npy file and writes its output to another.
+
+    Args:
+        command: the command line as one text or a list of words; ``{input}`` and ``{output}`` stand for the two files,
+            ``{level}`` for the level and ``{resolution}`` for its grid as ``32x32``. No shell is involved.
+        timeout: seconds after which one simulation is ended, with everything it started; None for no limit.
+        version: as for :class:`FunctionTask`: without it results are not cached.
+
+    The input file holds ``(in_channels, *level's grid)`` in float64, the output file is to hold
+    ``(out_channels, *level's grid)`` (the channel axis may be left out where there is one).
+    """
+
+    def __init__(
+        self,
+        command: str | Sequence[str],
+        inputs: ArrayLike,
+        resolutions: Sequence[Sequence[int] | int],
+        costs: Sequence[float],
+        *,
+        name: str = "command",
+        out_channels: int = 1,
+        layout: Layout | Sequence[Layout] = "nodes",
+        interpolation: Interpolation = "linear",
+        zero_boundary: Sequence[tuple[bool, bool]] = (),
+        timeout: float | None = None,
+        version: str | None = None,
+    ) -> None:
+        super().__init__(
+            inputs, resolutions, costs, name=name, out_channels=out_channels, layout=layout,
+            interpolation=interpolation, zero_boundary=zero_boundary, version=version,
+        )  # fmt: skip
+        self.command = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
+        for field in ("{input}", "{output}"):
+            if not any(field in word for word in self.command):
+                raise TaskError(f"{name}: the command {self.command} does not name {field}. Put {field} where it goes.")
+        self.timeout = timeout
+
+    @property
+    def parameters(self) -> dict[str, Any] | None:
+        """The command, the version and a digest of the candidates; None without a version."""
+        return self._described(command=self.command)
+
+    def _solve(self, f: Array, level: int) -> Array:
+        return _stack(self, [self._run(one, level) for one in f], level)
+
+    def _run(self, one: Array, level: int) -> Array:
+        with tempfile.TemporaryDirectory(prefix="mrafno-") as folder:
+            source, target = Path(folder, "input.npy"), Path(folder, "output.npy")
+            np.save(source, one, allow_pickle=False)
+            fields = {
+                "{input}": str(source),
+                "{output}": str(target),
+                "{level}": str(level),
+                "{resolution}": "x".join(map(str, self.resolutions[level])),
+            }
+            words = [_fill(word, fields) for word in self.command]
+            self._call(words)
+            try:
+                return np.asarray(np.load(target, allow_pickle=False))
+            except FileNotFoundError:
+                raise SimulationError(f"{self.name}: {words[0]} ended well but wrote no output file.") from None
+            except (ValueError, OSError, EOFError) as error:
+                raise SimulationError(f"{self.name}: the output of {words[0]} is not a .npy array: {error}") from None
+
+    def _call(self, words: list[str]) -> None:
+        try:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise SimulationError(f"{self.name}: cannot start {words[0]}: {error.strerror}.") from None
+        try:
+            said, _ = process.communicate(timeout=self.timeout)
+        except subprocess.TimeoutExpired:
+            raise SimulationError(
+                f"{self.name}: {words[0]} took longer than {self.timeout:g} s and was ended. Raise timeout if it needs it."
+            ) from None
+        finally:
+            _end(process)
+        if process.returncode != 0:
+            code = process.returncode
+            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            last = said.decode(errors="replace").strip().splitlines()[-3:]
+            raise SimulationError(f"{self.name}: {words[0]} {how}. It said: {' | '.join(last) or 'nothing'}")
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End what is left of a process group; its leader may be gone while a child still runs."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _fill(word: str, fields: dict[str, str]) -> str:
+    for field, value in fields.items():
+        word = word.replace(field, value)
+    return word
+
+
+def _stack(task: Task, outputs: list[Any], level: int) -> Array:
+    """Outputs of single simulations as one array, with the channel axis put in where it was left out."""
+    shape = task.resolutions[level]
+    if task.out_channels == 1:
+        outputs = [y[None] if y.shape == shape else y for y in outputs]
+    shapes = {y.shape for y in outputs}
+    if shapes - {(task.out_channels, *shape)}:
+        raise SimulationError(
+            f"{task.name}: a simulation on level {level} returned shape {min(shapes)}, expected "
+            f"{(task.out_channels, *shape)} (out_channels, grid)."
+        )
+    return np.stack(outputs) if outputs else np.zeros((0, task.out_channels, *shape))
