@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-slow lint bench wheel clean
+.PHONY: help setup demo test test-slow lint bench bench-tasks wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,6 +29,14 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+demo: $(STAMP)  ## solve every problem on each mesh and write a page of pictures
+	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
+
+bench: bench-tasks  ## run the benchmarks
+
+bench-tasks: $(STAMP)
+	$(BIN)/python -m benchmarks.bench_tasks
 
 wheel: $(STAMP)  ## build the wheel, install it in an environment of its own, run it
 	rm -rf build/wheel && $(BIN)/python -m build --wheel --outdir build/wheel

@@ -1,36 +1,42 @@
 """Large sets of examples, simulated once: progress, all cores, and a cache that knows what it holds.
 
 Every simulated function is a file of its own, named by a digest of all that determines its numbers: the task's
-identity (name, solver revision, meshes, physical parameters), the level, and the input's own bytes. So a call that was
-interrupted goes on where it stopped, a larger set reuses a smaller one, and a changed parameter never meets old numbers.
+identity (name, solver revision, meshes, physical parameters), the level, and the input's own bytes. So a call that
+was interrupted goes on where it stopped, a larger set reuses a smaller one, and a changed parameter never meets old
+numbers.
 """
 
 import contextlib
 import hashlib
 import os
+import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import CancelledError, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from pickle import PicklingError, dumps
 
 import numpy as np
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from mrafno.errors import SimulationError, TaskError
+from mrafno.errors import MrafnoError, SimulationError, TaskError
 from mrafno.grids import Array
 from mrafno.tasks.base import Task
 
 #: Seconds of remaining work below which starting processes costs more than it saves.
 _WORTH_A_POOL = 4.0
+#: Simulations done together: this many at most, and no more than this many seconds' worth, since a chunk that is
+#: interrupted is lost.
 _CHUNK = 20
+_CHUNK_SECONDS = 2.0
 
-#: Rows of the result -> the function that makes them, and its arguments.
-Job = Callable[[list[int]], tuple[Callable[..., Array], Task, object, int]]
+#: Rows of the result -> the call that makes them. It travels to another process, so it is a partial and no closure.
+Job = Callable[[list[int]], Callable[[], Array]]
 
 
 def default_cache() -> Path:
@@ -56,7 +62,7 @@ def make_inputs(
     keys = [f"input/{seed}/{i}" for i in wanted]
     shape = (task.in_channels, *task.resolutions[-1])
     return _produce(
-        task, keys, shape, lambda rows: (_sample_chunk, task, [wanted[r] for r in rows], seed),
+        task, keys, shape, lambda rows: partial(task.sample_at, [wanted[r] for r in rows], seed),
         label=f"{task.name}: inputs", cache=cache, workers=workers, progress=progress,
     )  # fmt: skip
 
@@ -83,17 +89,9 @@ def solve_examples(
     shape = (task.out_channels, *task.resolutions[level])
     grid = "x".join(map(str, task.resolutions[level]))
     return _produce(
-        task, keys, shape, lambda rows: (_solve_chunk, task, inputs[rows], level),
+        task, keys, shape, lambda rows: partial(task.solve, inputs[rows], level),
         label=f"{task.name}: {grid}", cache=cache, workers=workers, progress=progress,
     )  # fmt: skip
-
-
-def _sample_chunk(task: Task, indices: Sequence[int], seed: int) -> Array:
-    return task.sample_at(indices, seed)
-
-
-def _solve_chunk(task: Task, f: Array, level: int) -> Array:
-    return task.solve(f, level)
 
 
 def _produce(
@@ -111,21 +109,25 @@ def _produce(
     store = _Store(cache or default_cache(), task.identity)
     out = np.empty((len(keys), *shape))
     missing: list[int] = []
+    # An input that occurs more than once is simulated once.
+    first: dict[str, int] = {}
     for row, key in enumerate(keys):
+        if first.setdefault(key, row) != row:
+            continue
         known = store.read(key, shape)
         if known is None:
             missing.append(row)
         else:
             out[row] = known
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, disable=not progress or not missing) as bar:
-        ticket = bar.add_task(label, total=len(keys), completed=len(keys) - len(missing))
+    with Progress(*columns, console=Console(stderr=True), disable=not progress or not missing) as bar:
+        ticket = bar.add_task(label, total=len(first), completed=len(first) - len(missing))
         for rows, values in _run_jobs(task, missing, job, workers or _cores()):
             for row, value in zip(rows, values, strict=True):
                 out[row] = value
                 store.write(keys[row], value)
             bar.advance(ticket, len(rows))
-    return out
+    return out if len(first) == len(keys) else out[[first[key] for key in keys]]
 
 
 def _run_jobs(
@@ -135,21 +137,16 @@ def _run_jobs(
     workers: int,
 ) -> Iterator[tuple[list[int], Array]]:
     """Yield finished chunks: the first ones from this process, the rest from a pool if that is worth its start."""
-    # A short first chunk tells what one costs.
-    chunks = [rows[:2], *(rows[i : i + _CHUNK] for i in range(2, len(rows), _CHUNK))] if rows else []
-    position = 0
-    while position < len(chunks):
-        chunk = chunks[position]
-        function, *arguments = job(chunk)
+    size = 1  # the first one tells what one costs
+    while rows:
+        chunk, rows = rows[:size], rows[size:]
         start = time.perf_counter()
-        yield chunk, function(*arguments)
-        position += 1
-        rest = sum(map(len, chunks[position:]))
+        yield chunk, job(chunk)()
         seconds = (time.perf_counter() - start) / len(chunk)
-        if rest > 1 and workers > 1 and seconds * rest > _WORTH_A_POOL and _travels(task):
-            left = [row for chunk in chunks[position:] for row in chunk]
-            size = max(1, min(_CHUNK, len(left) // workers))
-            yield from _run_in_pool([left[i : i + size] for i in range(0, len(left), size)], job, workers)
+        size = max(1, min(_CHUNK, int(_CHUNK_SECONDS / seconds)))
+        if len(rows) > 1 and workers > 1 and seconds * len(rows) > _WORTH_A_POOL and _travels(task):
+            size = max(1, min(size, len(rows) // workers))
+            yield from _run_in_pool([rows[i : i + size] for i in range(0, len(rows), size)], job, workers)
             return
 
 
@@ -159,27 +156,52 @@ def _run_in_pool(
     workers: int,
 ) -> Iterator[tuple[list[int], Array]]:
     with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(*job(chunk)): chunk for chunk in chunks}
+        with _without_script():
+            futures = {pool.submit(job(chunk)): chunk for chunk in chunks}
+        failure: MrafnoError | None = None
         try:
             for future in as_completed(futures):
-                yield futures[future], future.result()
+                try:
+                    values = future.result()
+                except CancelledError:
+                    continue
+                except MrafnoError as error:
+                    # What is running will be finished and kept; what has not begun will not.
+                    failure = failure or error
+                    for waiting in futures:
+                        waiting.cancel()
+                    continue
+                yield futures[future], values
+            if failure is not None:
+                raise failure
         except BrokenProcessPool:
             raise SimulationError(
-                "a worker process died. If this is a script, put its code under `if __name__ == '__main__':` so that "
-                "workers can import it, or pass workers=1; if memory ran out, use fewer workers. What was finished is "
-                "kept in the cache."
+                "a worker process died; if memory ran out, use fewer workers. What was finished is kept in the cache: "
+                "the same call goes on where this one stopped."
             ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _travels(task: Task) -> bool:
-    """Whether a task can be sent to another process (a lambda cannot)."""
+    """Whether a task can go to a process that does not run the caller's script: with a function of that script, no."""
     try:
-        dumps(task)
+        return b"__main__" not in dumps(task)
     except (PicklingError, AttributeError, TypeError):
         return False
-    return True
+
+
+@contextlib.contextmanager
+def _without_script() -> Iterator[None]:
+    """Workers that start inside do not run the caller's script again, so it needs no ``if __name__ == "__main__"``."""
+    main = sys.modules["__main__"]
+    hidden = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
+    main.__dict__.pop("__file__", None)
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__dict__.update(hidden)
 
 
 @contextlib.contextmanager
@@ -222,7 +244,7 @@ class _Store:
         try:
             with np.load(path, allow_pickle=False) as file:
                 values = np.asarray(file["values"], dtype=np.float64)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        except Exception:  # a damaged file can fail in any way, in zipfile or in NumPy
             return None
         return values if values.shape == shape else None
 
@@ -233,8 +255,13 @@ class _Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-                np.savez(file, values=values)
-            Path(file.name).replace(path)
+                try:
+                    np.savez(file, values=values)
+                    file.flush()
+                    Path(file.name).replace(path)
+                except BaseException:
+                    Path(file.name).unlink(missing_ok=True)
+                    raise
         except OSError as error:
             raise TaskError(
                 f"the example cache cannot be written: {error}. Free some space, or choose another folder with the "

@@ -7,6 +7,8 @@ members) is carried along.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
+from operator import index
 from typing import Literal, get_args
 
 import numpy as np
@@ -92,8 +94,8 @@ def _axis_matrix(source: int, target: int, layout: Layout, kind: Interpolation) 
     if kind == "nearest":
         # A coarse centre may lie exactly between two fine ones: take the right one, always.
         spacing = x[1] - x[0]
-        index = np.floor((z - x[0]) / spacing + 0.5 + 1e-9).astype(int)
-        matrix[rows, index % source if layout == "periodic" else index.clip(0, source - 1)] = 1.0
+        nearest = np.floor((z - x[0]) / spacing + 0.5 + 1e-9).astype(int)
+        matrix[rows, nearest % source if layout == "periodic" else nearest.clip(0, source - 1)] = 1.0
         return matrix
     # Beyond the first or last centre of a cell grid the line through the two nearest points is continued.
     left = (np.searchsorted(x, z + 1e-12, side="right") - 1).clip(0, source - 2)
@@ -153,12 +155,19 @@ def relative_l2(prediction: Array, truth: Array) -> Array:
 
 def as_shapes(resolutions: Sequence[Sequence[int] | int]) -> tuple[tuple[int, ...], ...]:
     """Grid shapes, coarse to fine, from what a person writes: ``(33, 129)`` or ``((32, 32), (64, 64))``."""
-    shapes = tuple((int(r),) if isinstance(r, int | np.integer) else tuple(int(n) for n in r) for r in resolutions)
-    if not shapes:
+    try:
+        shapes = tuple((index(r),) if hasattr(r, "__index__") else tuple(map(index, r)) for r in resolutions)
+    except TypeError:
+        raise TaskError(
+            f"resolutions: {resolutions!r} is not a list of grid shapes. Write (33, 129) or ((32, 32), (64, 64))."
+        ) from None
+    if not shapes or not all(shapes):
         raise TaskError("resolutions: none given. Give at least one grid shape, coarse to fine.")
+    if min(min(shape) for shape in shapes) < 2:
+        raise TaskError(f"resolutions: an axis needs at least 2 points, got {shapes}.")
     if len({len(s) for s in shapes}) != 1:
         raise TaskError(f"resolutions: {shapes} mix dimensions. Give grid shapes with the same number of axes.")
     sizes = [int(np.prod(s)) for s in shapes]
-    if any(b <= a for a, b in zip(sizes, sizes[1:], strict=False)):
+    if any(b <= a for a, b in pairwise(sizes)):
         raise TaskError(f"resolutions: {shapes} are not ordered. List the grid shapes from coarse to fine.")
     return shapes

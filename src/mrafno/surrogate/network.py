@@ -16,9 +16,11 @@ both the pointwise maps and the transforms plain matrix products.
 References: Li et al. (2021), Fourier neural operator; Li et al. (2024), section 3.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
@@ -84,29 +86,33 @@ class NetworkSettings:
 class Linear(nn.Module):
     """``members`` linear maps of the channel axis at once: ``(M, in, ...)`` to ``(M, out, ...)``."""
 
-    def __init__(self, inputs: int, outputs: int, generators: Sequence[torch.Generator], dtype: torch.dtype) -> None:
+    def __init__(self, members: int, inputs: int, outputs: int, dtype: torch.dtype) -> None:
         super().__init__()
-        bound = 1 / math.sqrt(inputs)
-        self.weight = nn.Parameter(_uniform((outputs, inputs), bound, generators, dtype))
-        self.bias = nn.Parameter(_uniform((outputs, 1), bound, generators, dtype))
+        self.weight = nn.Parameter(torch.zeros(members, outputs, inputs, dtype=dtype))
+        self.bias = nn.Parameter(torch.zeros(members, outputs, 1, dtype=dtype))
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply to ``(M, in, ...)``."""
         flat = torch.baddbmm(self.bias, self.weight, x.flatten(2))
         return flat.unflatten(2, x.shape[2:])
 
+    def initialise(self, member: int, generator: torch.Generator) -> None:
+        """Uniform in 1 / sqrt(in), as torch's own linear maps."""
+        bound = 1 / math.sqrt(self.weight.shape[2])
+        _fill(self.weight, member, bound, generator)
+        _fill(self.bias, member, bound, generator)
+
 
 class FourierLayer(nn.Module):
     """W v + b + the product with complex weights of the lowest modes, for all members at once."""
 
-    def __init__(self, width: int, modes: Sequence[int], generators: Sequence[torch.Generator], dtype: torch.dtype):
+    def __init__(self, members: int, width: int, modes: tuple[int, ...], dtype: torch.dtype) -> None:
         super().__init__()
-        self.modes = tuple(modes)
+        self.modes = modes
         count = modes[0] if len(modes) == 1 else 2 * modes[0] * modes[1]
-        self.pointwise = Linear(width, width, generators, dtype)
-        # (Q, in, real | imaginary part of out): standard deviation 1/sqrt(in) keeps the size of a function.
-        bound = 1 / math.sqrt(width) / math.sqrt(2)
-        self.spectral = nn.Parameter(_uniform((count, width, 2 * width), bound, generators, dtype))
+        self.pointwise = Linear(members, width, width, dtype)
+        # (members, mode, in, real | imaginary part of out)
+        self.spectral = nn.Parameter(torch.zeros(members, count, width, 2 * width, dtype=dtype))
 
     def forward(self, v: Tensor, mesh: Mesh) -> Tensor:
         """Apply to ``(M, C, B, *grid)``."""
@@ -115,29 +121,56 @@ class FourierLayer(nn.Module):
         flat = torch.baddbmm(through_modes.flatten(2), local.weight, v.flatten(2))
         return (flat + local.bias).view(v.shape)
 
+    def initialise(self, member: int, generator: torch.Generator) -> None:
+        """Modes keep the size of a function on average."""
+        self.pointwise.initialise(member, generator)
+        _fill(self.spectral, member, 1 / math.sqrt(2 * self.spectral.shape[2]), generator)
+
 
 class MemberFNO(nn.Module):
-    """The network; ``seeds`` has one entry per member, and a member depends on its own seed only."""
+    """The network with all weights zero; see :meth:`initialise`."""
 
-    def __init__(self, settings: NetworkSettings, seeds: Sequence[int], dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, settings: NetworkSettings, members: int, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.settings = s = settings
-        self.members = len(seeds)
-        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        features = s.in_channels + s.dim + s.levels
-        self.lift_in = Linear(features, s.width, generators, dtype)
-        self.lift_out = Linear(s.width, s.width, generators, dtype)
-        self.layers = nn.ModuleList(FourierLayer(s.width, s.modes, generators, dtype) for _ in range(s.layers))
-        self.mean_in = Linear(s.width, s.hidden, generators, dtype)
-        self.mean_out = Linear(s.hidden, s.out_channels, generators, dtype)
-        kernel = 3**s.dim
-        self.variance_mix = Linear(s.width, 8, generators, dtype)
-        self.variance_conv = Linear(8 * kernel, 16, generators, dtype)
-        self.variance_in = Linear(16 * s.bins**s.dim, 32, generators, dtype)
-        self.variance_out = Linear(32, 1, generators, dtype)
+        self.members = members
 
-    def features(self, f: Tensor, mesh: Mesh, level: int) -> Tensor:
-        """Output of the last Fourier layer, ``(M, width, B, *grid)``, for inputs ``(M or 1, B, in_channels, *grid)``."""
+        def linear(inputs: int, outputs: int) -> Linear:
+            return Linear(members, inputs, outputs, dtype)
+
+        self.lift_in = linear(s.in_channels + s.dim + s.levels, s.width)
+        self.lift_out = linear(s.width, s.width)
+        self.layers = nn.ModuleList(FourierLayer(members, s.width, s.modes, dtype) for _ in range(s.layers))
+        self.mean_in = linear(s.width, s.hidden)
+        self.mean_out = linear(s.hidden, s.out_channels)
+        self.variance_mix = linear(s.width, 8)
+        self.variance_conv = linear(8 * 3**s.dim, 16)
+        self.variance_in = linear(16 * s.bins**s.dim, 32)
+        self.variance_out = linear(32, 1)
+
+    def initialise(self, seeds: Sequence[int]) -> "MemberFNO":
+        """Random weights; a member depends on its own seed only."""
+        for member, seed in enumerate(seeds):
+            self.initialise_member(member, seed)
+        return self
+
+    def initialise_member(self, member: int, seed: int) -> None:
+        """Random weights for one member, the others left as they are."""
+        generator = torch.Generator().manual_seed(seed)
+        for module in self.modules():
+            if isinstance(module, FourierLayer):
+                module.initialise(member, generator)
+            elif isinstance(module, Linear) and not self._belongs_to_layer(module):
+                module.initialise(member, generator)
+
+    def _belongs_to_layer(self, module: nn.Module) -> bool:
+        return any(module is layer.pointwise for layer in self.layers)
+
+    def features(self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None = None) -> Tensor:
+        """Output of the last Fourier layer, ``(M, width, B, *grid)``, for inputs ``(M or 1, B, in_channels, *grid)``.
+
+        ``masks``, one ``(M, width, B or 1)`` per layer, switch channels off (dropout).
+        """
         s = self.settings
         x = f.transpose(1, 2)
         batch, shape = x.shape[2], x.shape[3:]
@@ -145,9 +178,8 @@ class MemberFNO(nn.Module):
         fixed += [torch.full_like(fixed[0], value) for value in embed(level, s.levels, s.embedding)]
         # Position and resolution are the same for the whole batch: their share of the first map is computed once.
         lift, c = self.lift_in, s.in_channels
-        shared = torch.baddbmm(
-            lift.bias, lift.weight[:, :, c:], torch.stack(fixed).flatten(1).expand(self.members, -1, -1)
-        )
+        place = torch.stack(fixed).flatten(1).expand(self.members, -1, -1)
+        shared = torch.baddbmm(lift.bias, lift.weight[:, :, c:], place)
         own = torch.bmm(lift.weight[:, :, :c], x.flatten(2).expand(self.members, -1, -1))
         v = (own.unflatten(2, (batch, -1)) + shared[:, :, None]).unflatten(3, shape)
         v = self.lift_out(functional.gelu(v))
@@ -155,26 +187,33 @@ class MemberFNO(nn.Module):
             v = layer(v, mesh)
             if i + 1 < len(self.layers):
                 v = functional.gelu(v)
-            if s.dropout and self.training:
-                v = functional.dropout(v, s.dropout)
+            if masks is not None:
+                v = v * masks[i].view(*masks[i].shape, *[1] * s.dim)
         return v
 
-    def forward(self, f: Tensor, mesh: Mesh, level: int) -> tuple[Tensor, Tensor]:
-        """Mean ``(M, B, out_channels, *grid)`` and log-variance ``(M, B)`` of inputs ``(M or 1, B, in_channels, *grid)``."""
-        v = self.features(f, mesh, level)
-        mean = self.mean_out(functional.gelu(self.mean_in(v))) * boundary_factor(mesh, self.settings.zero, v)
-        return mean.transpose(1, 2), self._log_variance(v, mesh)
+    def forward(
+        self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None = None, detach_variance: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Mean ``(M, B, out_channels, *grid)`` and log-variance ``(M, B)`` of inputs ``(M or 1, B, in_channels, *grid)``.
+
+        With ``detach_variance`` what the variance branch learns does not reach the layers that it shares.
+        """
+        v = self.features(f, mesh, level, masks)
+        mean = self.mean_out(functional.gelu(self.mean_in(v)))
+        if any(any(ends) for ends in self.settings.zero):
+            mean = mean * boundary_factor(mesh, self.settings.zero, v)
+        return mean.transpose(1, 2), self._log_variance(v.detach() if detach_variance else v, mesh)
 
     def _log_variance(self, v: Tensor, mesh: Mesh) -> Tensor:
         """Channels mixed, averaged over ``bins`` cells per axis (so that any grid will do), convolved, and an FFN."""
         s = self.settings
         x = self.variance_mix(v)
         for axis in range(s.dim):
-            pool = pooling_matrix(mesh, axis, s.bins, v)
+            pool = pooling_matrix(mesh, axis, s.bins, v.dtype, v.device)
             x = (x.transpose(3 + axis, -1) @ pool).transpose(3 + axis, -1)
-        shifted = functional.pad(x, (1, 1) * s.dim)
-        steps = torch.cartesian_prod(*[torch.arange(3)] * s.dim).reshape(-1, s.dim).tolist()
-        patches = [shifted[(..., *[slice(start, start + s.bins) for start in step])] for step in steps]
+        padded = functional.pad(x, (1, 1) * s.dim)
+        shifts = itertools.product(range(3), repeat=s.dim)
+        patches = [padded[(..., *[slice(start, start + s.bins) for start in shift])] for shift in shifts]
         x = functional.gelu(self.variance_conv(torch.cat(patches, dim=1)))  # (M, 16, B, *bins)
         x = x.transpose(1, 2).flatten(2).transpose(1, 2)
         return self.variance_out(functional.gelu(self.variance_in(x)))[:, 0]
@@ -203,15 +242,15 @@ def boundary_factor(mesh: Mesh, zero: Sequence[tuple[bool, bool]], like: Tensor)
     return factor
 
 
-def pooling_matrix(mesh: Mesh, axis: int, bins: int, like: Tensor) -> Tensor:
+@lru_cache(maxsize=512)
+def pooling_matrix(mesh: Mesh, axis: int, bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Matrix ``(points, bins)`` of averages over equal cells of an axis, by the points' quadrature weights."""
     points = torch.tensor(mesh.axes[axis], dtype=torch.float64)
     weight = torch.as_tensor(weights(mesh.axes[axis], mesh.periods[axis]))
     cell = (points * bins).floor().clamp(0, bins - 1).long()
     matrix = functional.one_hot(cell, bins).double() * weight[:, None]
     # A grid with fewer points than cells leaves some empty: they read zero.
-    matrix = matrix / matrix.sum(0).clamp_min(1e-12)
-    return matrix.to(dtype=like.dtype, device=like.device)
+    return (matrix / matrix.sum(0).clamp_min(1e-12)).to(dtype=dtype, device=device)
 
 
 def _along(points: Sequence[float], axis: int, shape: Sequence[int], like: Tensor) -> Tensor:
@@ -221,7 +260,8 @@ def _along(points: Sequence[float], axis: int, shape: Sequence[int], like: Tenso
     return torch.tensor(points, dtype=like.dtype, device=like.device).view(view).expand(*shape)
 
 
-def _uniform(shape: Sequence[int], bound: float, generators: Sequence[torch.Generator], dtype: torch.dtype) -> Tensor:
-    """Uniform in [-bound, bound], each member from its own generator; drawn in float64 so that dtypes agree."""
-    draws = [torch.rand(*shape, generator=g, dtype=torch.float64) * 2 - 1 for g in generators]
-    return (torch.stack(draws) * bound).to(dtype)
+def _fill(parameter: nn.Parameter, member: int, bound: float, generator: torch.Generator) -> None:
+    """Uniform in [-bound, bound]; drawn in float64 so that precisions agree."""
+    with torch.no_grad():
+        draw = torch.rand(parameter.shape[1:], generator=generator, dtype=torch.float64)
+        parameter[member] = (bound * (2 * draw - 1)).to(parameter.dtype)

@@ -4,10 +4,10 @@ import abc
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, resample
@@ -27,9 +27,13 @@ class Task(abc.ABC):
         layout: where the grid's points lie, per axis; see :class:`mrafno.grids.Grid`.
         interpolation: how inputs go to a coarser grid.
         zero_boundary: for each axis, whether outputs vanish at its (start, end), so that a surrogate may enforce it.
+        input_name, output_name, axis_names: what people read beside numbers and pictures.
     """
 
     name: str
+    input_name: str = "input"
+    output_name: str = "output"
+    axis_names: tuple[str, ...] = ("x", "y")
     in_channels: int = 1
     out_channels: int = 1
     layout: tuple[Layout, ...]
@@ -46,7 +50,13 @@ class Task(abc.ABC):
                 f"{self.name}: grid shapes {self.resolutions} have {len(self.resolutions[0])} axes, the problem has "
                 f"{len(self.layout)}."
             )
-        self.costs = tuple(float(c) for c in costs)
+        if self.interpolation not in get_args(Interpolation):
+            known = ", ".join(get_args(Interpolation))
+            raise TaskError(f"{self.name}: unknown interpolation {self.interpolation!r}. Choose one of {known}.")
+        try:
+            self.costs = tuple(float(c) for c in costs)
+        except (TypeError, ValueError):
+            raise TaskError(f"{self.name}: costs {costs!r} are not numbers. Give one per resolution.") from None
         if len(self.costs) != len(self.resolutions) or not all(c > 0 and np.isfinite(c) for c in self.costs):
             raise TaskError(
                 f"{self.name}: costs {self.costs} do not fit {len(self.resolutions)} resolutions. "
@@ -110,6 +120,8 @@ class Task(abc.ABC):
         """The functions with these indices in the endless sequence that :meth:`sample` draws from."""
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise TaskError(f"{self.name}: the seed must be a whole number, 0 or more, got {seed!r}.")
+        if any(not isinstance(i, int | np.integer) or i < 0 for i in indices):
+            raise TaskError(f"{self.name}: indices must be whole numbers, 0 or more, got {list(indices)}.")
         return self._sample([int(i) for i in indices], int(seed))
 
     def restrict(self, f: ArrayLike, level: int) -> Array:
@@ -121,7 +133,8 @@ class Task(abc.ABC):
     def solve(self, f: ArrayLike, level: int) -> Array:
         """Simulate inputs ``(n, in_channels, *level's grid)``; gives ``(n, out_channels, *level's grid)``."""
         self._check_level(level)
-        return self.checked_output(self._solve(self._as_input(f, level), level), level, len(np.asarray(f)))
+        values = self._as_input(f, level)
+        return self.checked_output(self._solve(values, level), level, len(values))
 
     def checked_output(self, y: ArrayLike, level: int, n: int) -> Array:
         """``y`` as float64 if it is a usable output for ``n`` inputs; :class:`SimulationError` if not."""
@@ -153,9 +166,7 @@ class Task(abc.ABC):
     def _as_input(self, f: ArrayLike, level: int) -> Array:
         shape = self.resolutions[level]
         expected = f"(n, {self.in_channels}, {', '.join(map(str, shape))})"
-        values = np.asarray(f)
-        if values.dtype.kind not in "fiu":
-            raise TaskError(f"{self.name}: the input has dtype {values.dtype}. Give real numbers, shape {expected}.")
+        values = as_numbers(f, f"{self.name}: the input")
         if values.ndim != 2 + len(shape) or values.shape[2:] != shape:
             raise TaskError(
                 f"{self.name}: the input has shape {values.shape}, level {level} takes {expected}. "
@@ -171,6 +182,17 @@ class Task(abc.ABC):
     def __repr__(self) -> str:
         shapes = ", ".join("x".join(map(str, s)) for s in self.resolutions)
         return f"<{type(self).__name__} {self.name}: {shapes}>"
+
+
+def as_numbers(values: ArrayLike, what: str) -> NDArray[Any]:
+    """An array of real numbers, or :class:`TaskError`; no copy where it is one already."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):
+        raise TaskError(f"{what} is not an array: its rows differ in length. Give real numbers.") from None
+    if array.dtype.kind not in "fiu":
+        raise TaskError(f"{what} has dtype {array.dtype}. Give real numbers.")
+    return array
 
 
 def power_law_costs(resolutions: Sequence[Sequence[int]], exponent: float) -> tuple[float, ...]:

@@ -50,6 +50,9 @@ class Darcy(Task):
     the random field's covariance. ``name`` tells apart two sets of meshes.
     """
 
+    input_name = "permeability"
+    output_name = "pressure"
+    axis_names = ("x", "y")
     layout = ("cells", "cells")
     interpolation = "nearest"
     zero_boundary = ((True, True), (True, True))

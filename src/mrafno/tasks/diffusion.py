@@ -43,6 +43,9 @@ class Diffusion(Task):
     """
 
     name = "diffusion"
+    input_name = "forcing, repeated along time"
+    output_name = "concentration over space and time"
+    axis_names = ("x", "t")
     layout = ("nodes", "nodes")
     zero_boundary = ((True, True), (True, False))
 

@@ -61,6 +61,8 @@ class NavierStokes(Task):
     """
 
     name = "navier-stokes"
+    input_name = "vorticity, first half of the time"
+    output_name = "vorticity, second half"
     layout = ("periodic", "periodic")
 
     def __init__(
@@ -79,9 +81,7 @@ class NavierStokes(Task):
             costs = (1.0, 7.0) if published else power_law_costs(shapes, np.log(7.0) / np.log(4.0))
         super().__init__(shapes, costs)
         if min(min(shape) for shape in shapes) < 4:
-            raise TaskError(
-                f"{self.name}: grid shapes {shapes} cannot hold the forcing. Give every axis 4 points or more."
-            )
+            raise TaskError(f"{self.name}: {shapes} cannot hold the forcing. Give every axis 4 points or more.")
         if isinstance(frames, bool) or not isinstance(frames, int) or frames < 1:
             raise TaskError(f"{self.name}: frames must be a whole number, 1 or more, got {frames!r}.")
         if not (np.isfinite(final_time) and final_time > 0):

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array, Interpolation, Layout, as_shapes
-from mrafno.tasks.base import Task
+from mrafno.tasks.base import Task, as_numbers
 
 
 class _CandidateTask(Task):
@@ -48,7 +48,7 @@ class _CandidateTask(Task):
             raise TaskError(f"{name}: grids of {len(shapes[0])} axes are not supported. Use 1 or 2.")
         if isinstance(out_channels, bool) or not isinstance(out_channels, int) or out_channels < 1:
             raise TaskError(f"{name}: out_channels must be 1 or more, got {out_channels!r}.")
-        values = np.asarray(inputs)
+        values = as_numbers(inputs, f"{name}: the array of inputs")
         # A single channel may be left out: (n, *grid) means (n, 1, *grid).
         if values.ndim == 1 + len(shapes[-1]):
             values = values[:, None]
@@ -125,9 +125,10 @@ class FunctionTask(_CandidateTask):
 
     def _solve(self, f: Array, level: int) -> Array:
         try:
+            # Copies, because a simulator may work in place in what it is given, and fill one buffer again and again.
             if self.batched:
-                return np.asarray(self.function(f, level))
-            outputs = [np.asarray(self.function(one, level)) for one in f]
+                return np.array(self.function(f.copy(), level))
+            outputs = [np.array(self.function(one.copy(), level)) for one in f]
         except TaskError:
             raise
         except Exception as error:
@@ -173,6 +174,8 @@ class CommandTask(_CandidateTask):
         for field in ("{input}", "{output}"):
             if not any(field in word for word in self.command):
                 raise TaskError(f"{name}: the command {self.command} does not name {field}. Put {field} where it goes.")
+        if timeout is not None and not timeout > 0:
+            raise TaskError(f"{name}: the timeout must be a positive number of seconds or None, got {timeout!r}.")
         self.timeout = timeout
 
     @property
@@ -185,7 +188,7 @@ class CommandTask(_CandidateTask):
 
     def _run(self, one: Array, level: int) -> Array:
         with tempfile.TemporaryDirectory(prefix="mrafno-") as folder:
-            source, target = Path(folder, "input.npy"), Path(folder, "output.npy")
+            source, target, log = (Path(folder, file) for file in ("input.npy", "output.npy", "log.txt"))
             np.save(source, one, allow_pickle=False)
             fields = {
                 "{input}": str(source),
@@ -194,7 +197,7 @@ class CommandTask(_CandidateTask):
                 "{resolution}": "x".join(map(str, self.resolutions[level])),
             }
             words = [_fill(word, fields) for word in self.command]
-            self._call(words)
+            self._call(words, log)
             try:
                 return np.asarray(np.load(target, allow_pickle=False))
             except FileNotFoundError:
@@ -202,26 +205,28 @@ class CommandTask(_CandidateTask):
             except (ValueError, OSError, EOFError) as error:
                 raise SimulationError(f"{self.name}: the output of {words[0]} is not a .npy array: {error}") from None
 
-    def _call(self, words: list[str]) -> None:
+    def _call(self, words: list[str], log: Path) -> None:
+        # What it says goes to a file: a pipe stays open, and is waited for, while any child that it left behind runs.
+        with log.open("wb") as said:
+            try:
+                process = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+                )
+            except OSError as error:
+                raise SimulationError(f"{self.name}: cannot start {words[0]}: {error.strerror}.") from None
         try:
-            process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )  # fmt: skip
-        except OSError as error:
-            raise SimulationError(f"{self.name}: cannot start {words[0]}: {error.strerror}.") from None
-        try:
-            said, _ = process.communicate(timeout=self.timeout)
+            process.wait(timeout=self.timeout)
         except subprocess.TimeoutExpired:
             raise SimulationError(
-                f"{self.name}: {words[0]} took longer than {self.timeout:g} s and was ended. Raise timeout if it needs it."
+                f"{self.name}: {words[0]} took longer than {self.timeout:g} s and was ended. "
+                "Raise timeout if it needs it."
             ) from None
         finally:
             _end(process)
         if process.returncode != 0:
             code = process.returncode
-            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            last = said.decode(errors="replace").strip().splitlines()[-3:]
+            how = f"was ended by a signal ({signal.strsignal(-code)})" if code < 0 else f"ended with exit code {code}"
+            last = _tail(log)
             raise SimulationError(f"{self.name}: {words[0]} {how}. It said: {' | '.join(last) or 'nothing'}")
 
 
@@ -230,6 +235,13 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _tail(log: Path, lines: int = 3, size: int = 4096) -> list[str]:
+    """The last lines of a file that may be large."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - size))
+        return file.read().decode(errors="replace").strip().splitlines()[-lines:]
 
 
 def _fill(word: str, fields: dict[str, str]) -> str:
@@ -243,10 +255,10 @@ def _stack(task: Task, outputs: list[Any], level: int) -> Array:
     shape = task.resolutions[level]
     if task.out_channels == 1:
         outputs = [y[None] if y.shape == shape else y for y in outputs]
-    shapes = {y.shape for y in outputs}
-    if shapes - {(task.out_channels, *shape)}:
+    wrong = {y.shape for y in outputs} - {(task.out_channels, *shape)}
+    if wrong:
         raise SimulationError(
-            f"{task.name}: a simulation on level {level} returned shape {min(shapes)}, expected "
+            f"{task.name}: a simulation on level {level} returned shape {min(wrong)}, expected "
             f"{(task.out_channels, *shape)} (out_channels, grid)."
         )
     return np.stack(outputs) if outputs else np.zeros((0, task.out_channels, *shape))

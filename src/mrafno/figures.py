@@ -1,0 +1,113 @@
+"""Pictures for people: plotly figures, and pages of them that need no network."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from mrafno.grids import Array, Grid, resample
+from mrafno.tasks.base import Task
+
+# Okabe and Ito's colours keep apart for every kind of colour vision.
+BLUE, ORANGE, GREEN, BLACK = "#0072B2", "#D55E00", "#009E73", "#222222"
+_MARGIN = {"l": 60, "r": 20, "t": 64, "b": 50}  # above, room for plotly's buttons
+_WIDTH = 1180  # of the panels on a full page, from which their height follows
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+  body {{ font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 1320px; margin: 2rem auto; padding: 0 1rem; }}
+  h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.25rem; margin: 2.2rem 0 0.2rem; }} p {{ margin: 0.2rem 0 0.6rem; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+<p>{lead}</p>
+{sections}
+</body>
+</html>
+"""
+
+
+def task_figure(task: Task, f: Array, outputs: Sequence[Array]) -> go.Figure:
+    """One input ``(in_channels, *finest grid)``, its outputs on every level, and coarsest minus finest.
+
+    Of several channels the last is shown.
+    """
+    difference = outputs[0] - resample(outputs[-1], task.grids[-1], task.grids[0])
+    draw = _curves if len(task.layout) == 1 else _maps
+    figure = draw(task, f[-1], [y[-1] for y in outputs], difference[-1])
+    figure.update_layout(margin=_MARGIN, template="plotly_white", font={"color": BLACK})
+    return figure
+
+
+def write_page(path: Path, title: str, lead: str, sections: Sequence[tuple[str, str, go.Figure]]) -> None:
+    """One HTML file with everything in it; a section is a heading, a sentence and a figure."""
+    parts = []
+    for number, (heading, text, figure) in enumerate(sections):
+        html = figure.to_html(full_html=False, include_plotlyjs=number == 0, config={"displaylogo": False})
+        parts.append(f"<h2>{escape(heading)}</h2>\n<p>{escape(text)}</p>\n{html}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    page = _PAGE.format(title=escape(title), lead=escape(lead), sections="\n".join(parts))
+    path.write_text(page, encoding="utf-8")
+
+
+def _mesh(grid: Grid) -> str:
+    return "x".join(map(str, grid.shape)) + (" nodes" if grid.dim == 1 else "")
+
+
+def _curves(task: Task, f: Array, outputs: Sequence[Array], difference: Array) -> go.Figure:
+    coarse, fine = task.grids[0], task.grids[-1]
+    titles = [task.input_name, task.output_name, f"coarse minus fine, {_mesh(coarse)}"]
+    figure = make_subplots(1, 3, subplot_titles=titles, horizontal_spacing=0.07)
+    figure.add_scatter(x=fine.axes[0], y=f, line={"color": BLACK}, showlegend=False, row=1, col=1)
+    colours = [ORANGE, *[GREEN] * (task.levels - 2), BLUE][-task.levels :]
+    # The finest line lies under the coarser ones' markers.
+    for grid, y, colour in reversed(list(zip(task.grids, outputs, colours, strict=True))):
+        style = {"mode": "lines"} if grid is fine else {"mode": "lines+markers", "marker": {"size": 5}}
+        figure.add_scatter(x=grid.axes[0], y=y, name=_mesh(grid), line={"color": colour}, **style, row=1, col=2)
+    figure.add_scatter(x=coarse.axes[0], y=difference, line={"color": BLACK}, showlegend=False, row=1, col=3)
+    figure.update_xaxes(title_text=task.axis_names[0])
+    figure.update_yaxes(title_text="u", title_standoff=4)
+    figure.update_layout(height=380, legend={"x": 0.64, "y": 1, "xanchor": "right", "bgcolor": "rgba(255,255,255,0.8)"})
+    return figure
+
+
+def _maps(task: Task, f: Array, outputs: Sequence[Array], difference: Array) -> go.Figure:
+    grids = [task.grids[-1], *task.grids, task.grids[0]]
+    fields = [f, *outputs, difference]
+    titles = [task.input_name, *(f"output, {_mesh(grid)}" for grid in task.grids), "coarsest minus finest"]
+    gap = 0.07
+    figure = make_subplots(1, len(fields), subplot_titles=titles, horizontal_spacing=gap)
+    panel = _WIDTH * (1 - gap * (len(fields) - 1)) / len(fields)
+    low, high = min(float(y.min()) for y in outputs), max(float(y.max()) for y in outputs)
+    size = float(np.abs(difference).max()) or 1.0
+    last = len(fields) - 1
+    for column, (grid, field) in enumerate(zip(grids, fields, strict=True)):
+        scale: dict[str, Any] = {"colorscale": "Cividis"}
+        if column == last:
+            # Blue to red through white, with zero in the middle.
+            scale = {"colorscale": "RdBu", "reversescale": True, "zmin": -size, "zmax": size}
+        elif column:
+            scale = {"colorscale": "Viridis", "zmin": low, "zmax": high}
+        right = figure.get_subplot(1, column + 1).xaxis.domain[1]
+        # The outputs share one scale, so the last of them shows its bar for all.
+        bar = {"x": right + 0.003, "xanchor": "left", "thickness": 10, "len": 1.0, "tickfont": {"size": 10}}
+        bar["exponentformat"] = "power"
+        x, y = grid.axes
+        figure.add_heatmap(
+            x=x, y=y, z=field.T, **scale, colorbar=bar, showscale=column in (0, last - 1, last), row=1, col=column + 1
+        )
+    figure.update_xaxes(title_text=task.axis_names[0], title_standoff=4)
+    figure.update_yaxes(title_text=task.axis_names[1], title_standoff=2, col=1)
+    figure.update_annotations(font_size=13)
+    figure.update_layout(height=panel + _MARGIN["t"] + _MARGIN["b"])
+    return figure

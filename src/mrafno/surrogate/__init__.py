@@ -1,0 +1,25 @@
+"""The surrogate: a probabilistic multi-resolution Fourier neural operator and five ways to infer it."""
+
+from mrafno.surrogate.inference import (
+    SURROGATES,
+    Dropout,
+    Ensemble,
+    Fit,
+    Langevin,
+    Point,
+    Surrogate,
+    Variational,
+    get_surrogate,
+)
+
+__all__ = [
+    "SURROGATES",
+    "Dropout",
+    "Ensemble",
+    "Fit",
+    "Langevin",
+    "Point",
+    "Surrogate",
+    "Variational",
+    "get_surrogate",
+]

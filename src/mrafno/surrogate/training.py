@@ -1,0 +1,327 @@
+r"""The one training loop.
+
+A network with a member axis is fitted to examples on several grids. Every member draws its own minibatches; their losses
+are summed, so that one pass trains all of them and none influences another. The losses of an example:
+
+``likelihood``
+    the exact Gaussian one, :math:`\tfrac d2 \log 2\pi + \tfrac d2 \eta + \tfrac12 e^{-\eta} |y - \mu|^2`, divided by
+    the average number of values per example (which moves no minimum);
+``composite``
+    the relative L2 error of the mean, and for the variance branch alone the likelihood given that mean. Joint maximum
+    likelihood weighs an example by the inverse of its variance and so neglects the hard ones; this does not.
+"""
+
+import ctypes
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mrafno.dataset import Dataset, Normaliser
+from mrafno.errors import SurrogateError, TrainingError
+from mrafno.grids import Domain
+from mrafno.surrogate.network import MemberFNO
+from mrafno.surrogate.spectral import Mesh
+
+Loss = Literal["likelihood", "composite"]
+Schedule = Literal["onecycle", "cosine", "constant"]
+
+#: Bounds of a log-variance in normalised units: standard deviations from a thousandth to ten times the data's own.
+LOG_VAR_BOUNDS = (math.log(1e-6), math.log(1e2))
+#: A member whose loss is not finite, or above this after having been below 1, has diverged.
+DIVERGED = 1e4
+_MAX_RESTARTS = 5
+#: Steps between looks at the losses, which is also how often a progress bar hears of them.
+_LOOK = 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """How to train.
+
+    Attributes:
+        iterations: steps of the optimiser.
+        batch: examples per step and member, over all levels.
+        rate: largest learning rate of Adam.
+        schedule: ``onecycle`` (up, then down to zero), ``cosine`` (down to zero), ``constant``.
+        weight_decay: decoupled weight decay.
+        points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
+            0 for never.
+        loss: ``likelihood`` or ``composite``.
+        validation: share of each level's examples that is held in: not trained on, used to watch and to calibrate.
+    """
+
+    iterations: int = 3000
+    batch: int = 40
+    rate: float = 4e-3
+    schedule: Schedule = "onecycle"
+    weight_decay: float = 1e-2
+    points: int = 0
+    loss: Loss = "composite"
+    validation: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or self.batch < 1 or self.rate <= 0:
+            raise SurrogateError(
+                f"training: iterations {self.iterations}, batch {self.batch} and rate {self.rate} must be positive."
+            )
+        if self.schedule not in get_args(Schedule):
+            raise SurrogateError(f"training: unknown schedule {self.schedule!r}. Choose onecycle, cosine or constant.")
+        if self.loss not in get_args(Loss):
+            raise SurrogateError(f"training: unknown loss {self.loss!r}. Choose likelihood or composite.")
+        if not 0 <= self.validation < 1:
+            raise SurrogateError(f"training: validation is a share in [0, 1), got {self.validation}.")
+
+    def rate_at(self, step: int) -> float:
+        """Learning rate of a step, from 0 to ``iterations - 1``."""
+        done = step / self.iterations
+        if self.schedule == "constant":
+            return self.rate
+        if self.schedule == "cosine":
+            return self.rate * 0.5 * (1 + math.cos(math.pi * done))
+        rise = 0.2
+        if done < rise:
+            return self.rate * (0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * done / rise)))
+        return self.rate * 0.5 * (1 + math.cos(math.pi * (done - rise) / (1 - rise)))
+
+    def changed(self, **changes: Any) -> "TrainingSettings":
+        """A copy with some settings changed."""
+        return replace(self, **changes)
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as JSON values."""
+        return asdict(self)
+
+
+def domain_mesh(domain: Domain, level: int) -> Mesh:
+    """A level's grid with the Fourier period of each axis: 1 if it is periodic, room for 1/4 more if it is not."""
+    grid = domain.grids[level]
+    return Mesh.of(grid.axes, periods(domain))
+
+
+def periods(domain: Domain) -> list[float]:
+    """The Fourier period of each axis."""
+    return [1.0 if layout == "periodic" else 1.25 for layout in domain.grids[0].layout]
+
+
+def bounded(log_var: Tensor) -> Tensor:
+    """A log-variance softly held inside :data:`LOG_VAR_BOUNDS`."""
+    low, high = LOG_VAR_BOUNDS
+    log_var = low + torch.nn.functional.softplus(log_var - low)
+    return high - torch.nn.functional.softplus(high - log_var)
+
+
+def negative_log_likelihood(mean: Tensor, log_var: Tensor, target: Tensor) -> Tensor:
+    """The exact one, per example: ``(..., B, C, *grid)``, ``(..., B)``, ``(..., B, C, *grid)`` give ``(..., B)``."""
+    start = log_var.ndim
+    d = math.prod(target.shape[start:])
+    squares = (target - mean).square().flatten(start).sum(-1)
+    return 0.5 * (d * math.log(2 * math.pi) + d * log_var + torch.exp(-log_var) * squares)
+
+
+def example_losses(mean: Tensor, log_var: Tensor, target: Tensor, loss: Loss, weight: float = 1.0) -> Tensor:
+    """Loss of each member and example, ``(M, B)``; ``weight`` is the share of a value in the likelihood."""
+    d = math.prod(target.shape[2:])
+    if loss == "likelihood":
+        return negative_log_likelihood(mean, bounded(log_var), target) * (weight / d)
+    norm = target.flatten(2).norm(dim=-1)
+    # A target that is nearly zero has no relative error: it is measured against a hundredth of a typical one.
+    relative = (mean - target).flatten(2).norm(dim=-1) / norm.clamp_min(0.01 * math.sqrt(d))
+    return relative + negative_log_likelihood(mean.detach(), bounded(log_var), target) / d
+
+
+class Batches:
+    """Minibatches of every level, a stream per member: each goes through the examples in its own order, again and again."""
+
+    def __init__(
+        self,
+        data: Dataset,
+        normaliser: Normaliser,
+        settings: TrainingSettings,
+        seeds: Sequence[Sequence[int]],
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.meshes = [domain_mesh(data.domain, level) for level in range(data.domain.levels)]
+        self.strides = [stride_of(mesh.shape, settings.points) for mesh in self.meshes]
+        self.inputs = [torch.as_tensor(normaliser.inputs(f), dtype=dtype, device=device) for f in data.inputs]
+        self.outputs = [torch.as_tensor(normaliser.outputs(y), dtype=dtype, device=device) for y in data.outputs]
+        self.levels = [level for level, n in enumerate(data.sizes) if n]
+        self.counts = _shares([data.sizes[level] for level in self.levels], settings.batch)
+        self.values = values_per_example(data)
+        self.total_values = float(data.domain.out_channels) * sum(
+            n * math.prod(grid.shape) for n, grid in zip(data.sizes, data.domain.grids, strict=True)
+        )
+        self.orders = [
+            [_Order(data.sizes[level], np.random.default_rng([*seed, level])) for seed in seeds]
+            for level in self.levels
+        ]
+        self.offsets = np.random.default_rng([*seeds[0], len(self.meshes)])
+
+    def draw(self) -> Iterator[tuple[int, Mesh, Tensor, Tensor]]:
+        """Level, mesh, inputs ``(M, B, in_channels, *grid)`` and outputs of one step, for every level with examples."""
+        for level, count, orders in zip(self.levels, self.counts, self.orders, strict=True):
+            rows = torch.as_tensor(np.stack([order.take(count) for order in orders]))
+            mesh, stride = self.meshes[level], self.strides[level]
+            f, y = self.inputs[level], self.outputs[level]
+            if stride > 1:
+                offsets = [int(o) for o in self.offsets.integers(0, stride, size=len(mesh.shape))]
+                mesh = mesh.strided(stride, offsets)
+                pick = (..., *[slice(offset, None, stride) for offset in offsets])
+                f, y = f[pick], y[pick]
+            yield level, mesh, f[rows], y[rows]
+
+
+class _Order:
+    """Indices in random order, reshuffled whenever all have been taken."""
+
+    def __init__(self, size: int, rng: np.random.Generator) -> None:
+        self.size, self.rng = size, rng
+        self.left: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    def take(self, count: int) -> NDArray[np.int64]:
+        while len(self.left) < count:
+            self.left = np.concatenate([self.left, self.rng.permutation(self.size)])
+        taken, self.left = self.left[:count], self.left[count:]
+        return taken
+
+
+def _shares(sizes: Sequence[int], batch: int) -> list[int]:
+    """A batch divided over levels in proportion to their examples, at least one each."""
+    total = sum(sizes)
+    return [min(size, max(1, round(batch * size / total))) for size in sizes]
+
+
+def stride_of(shape: Sequence[int], points: int) -> int:
+    """The largest stride that leaves ``points`` points per axis or more; 1 if there are not twice as many."""
+    return max(1, min(shape) // points) if points else 1
+
+
+def values_per_example(data: Dataset) -> list[float]:
+    """Output values of an example of each level, divided by the average over all examples."""
+    values = [data.domain.out_channels * math.prod(grid.shape) for grid in data.domain.grids]
+    average = sum(v * n for v, n in zip(values, data.sizes, strict=True)) / max(len(data), 1)
+    return [v / average for v in values]
+
+
+@dataclass
+class History:
+    """What training went through: steps, the losses of all members at each, and events such as a member's restart."""
+
+    steps: list[int] = field(default_factory=list)
+    losses: list[list[float]] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+
+
+Objective = Callable[[], Tensor]
+
+
+def network_objective(
+    network: Callable[..., tuple[Tensor, Tensor]],
+    batches: Batches,
+    loss: Loss,
+    masks: Callable[[int], Sequence[Tensor]] | None = None,
+) -> Objective:
+    """The average loss per example of each member, ``(M,)``, over one draw of minibatches."""
+
+    def objective() -> Tensor:
+        total: Tensor | float = 0.0
+        count = 0
+        for level, mesh, f, y in batches.draw():
+            chosen = masks(f.shape[1]) if masks else None
+            mean, log_var = network(f, mesh, level, masks=chosen, detach_variance=loss == "composite")
+            total = total + example_losses(mean, log_var, y, loss, batches.values[level]).sum(1)
+            count += f.shape[1]
+        assert isinstance(total, Tensor), "there is at least one level with examples"
+        return total / count
+
+    return objective
+
+
+def train(
+    objective: Objective,
+    optimiser: torch.optim.Optimizer,
+    settings: TrainingSettings,
+    *,
+    watch: Callable[[int, list[float]], None] | None = None,
+    restart: Callable[[int, int], None] | None = None,
+    after_step: Callable[[int], None] | None = None,
+) -> History:
+    """Minimise the sum of an objective's members in place.
+
+    Args:
+        watch: called now and then with the step and the losses.
+        restart: ``restart(member, times)`` begins a member anew that has diverged; without it divergence is an error.
+        after_step: called after every step.
+    """
+    history = History()
+    restarts = 0
+    with steady_memory():
+        for step in range(settings.iterations):
+            for group in optimiser.param_groups:
+                group["lr"] = settings.rate_at(step)
+            losses = objective()
+            optimiser.zero_grad(set_to_none=True)
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            if after_step:
+                after_step(step)
+            if step % _LOOK and step + 1 < settings.iterations:
+                continue
+            values = losses.tolist()
+            for member, value in enumerate(values):
+                if math.isfinite(value) and value < DIVERGED:
+                    continue
+                restarts += 1
+                if restart is None or restarts > _MAX_RESTARTS:
+                    raise TrainingError(
+                        f"training: the loss of member {member} became {value:g} at step {step}. "
+                        f"Lower the learning rate (now {settings.rate:g}) or check the data for outliers."
+                    )
+                restart(member, restarts)
+                forget(optimiser, member)
+                history.events.append(f"member {member} diverged at step {step} and was restarted")
+            history.steps.append(step)
+            history.losses.append(values)
+            if watch:
+                watch(step, values)
+    return history
+
+
+def forget(optimiser: torch.optim.Optimizer, member: int) -> None:
+    """Clear an optimiser's memory of one member."""
+    for state in optimiser.state.values():
+        for value in state.values():
+            if isinstance(value, Tensor) and value.ndim > 0:
+                value[member] = 0.0
+
+
+def adam(network: MemberFNO, settings: TrainingSettings) -> torch.optim.Optimizer:
+    """Adam with decoupled weight decay."""
+    return torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=settings.weight_decay, fused=True)
+
+
+@contextmanager
+def steady_memory() -> Iterator[None]:
+    """Let the C library keep freed memory: returning large blocks to the system costs a quarter of a step's time."""
+    try:
+        tune = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        yield
+        return
+    trim_threshold, top_pad, mmap_threshold = -1, -2, -3
+    tune(mmap_threshold, 1 << 30)
+    tune(trim_threshold, (1 << 31) - 1)
+    tune(top_pad, 1 << 28)
+    try:
+        yield
+    finally:
+        tune(trim_threshold, 1 << 20)
+        tune(top_pad, 1 << 17)

@@ -1,0 +1,28 @@
+"""The shipped problems as a table for people."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from mrafno.tasks import TASKS, get_task
+
+
+def task_table(names: Sequence[str] = ()) -> Table:
+    """Name, input, output, meshes and costs of these problems, or of all."""
+    table = Table(title="Problems")
+    for heading in ("name", "input", "output", "meshes", "cost of one solve"):
+        table.add_column(heading, overflow="fold")
+    for name in names or TASKS:
+        task = get_task(name)
+        table.add_row(
+            name,
+            _function(task.input_name, task.in_channels),
+            _function(task.output_name, task.out_channels),
+            ", ".join("x".join(map(str, shape)) for shape in task.resolutions),
+            " : ".join(f"{cost:g}" for cost in task.costs),
+        )
+    return table
+
+
+def _function(name: str, channels: int) -> str:
+    return name if channels == 1 else f"{name} ({channels} frames)"

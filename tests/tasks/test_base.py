@@ -1,0 +1,228 @@
+"""What every task has in common: the checks, the costs, and samples that do not depend on their number."""
+
+import numpy as np
+import pytest
+
+from mrafno.errors import SimulationError, TaskError
+from mrafno.tasks import TASKS, FunctionTask, get_task
+from mrafno.tasks.base import power_law_costs
+
+# Small meshes, so that every task answers in milliseconds; the checks are the same on any.
+SMALL = {
+    "burgers": {"resolutions": (9, 17), "viscosity": 0.05},
+    "darcy": {"resolutions": ((4, 4), (8, 8))},
+    "darcy3": {"resolutions": ((4, 4), (6, 6), (8, 8))},
+    "diffusion": {"resolutions": ((5, 6), (9, 11))},
+    "navier-stokes": {"resolutions": ((6, 6), (12, 12)), "frames": 2, "final_time": 1.0},
+}
+
+
+@pytest.fixture(params=SMALL)
+def task(request):
+    return get_task(request.param, **SMALL[request.param])
+
+
+def test_the_table_has_the_five_problems():
+    assert list(TASKS) == list(SMALL)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_published_meshes_and_costs(name):
+    published = {
+        "burgers": (((33,), (129,)), (1.0, 41.2)),
+        "darcy": (((32, 32), (128, 128)), (1.0, 38.3)),
+        "darcy3": (((32, 32), (64, 64), (128, 128)), (1.0, 21.3, 38.3)),
+        "diffusion": (((32, 32), (128, 128)), (1.0, 17.6)),
+        "navier-stokes": (((16, 16), (64, 64)), (1.0, 7.0)),
+    }
+    task = get_task(name)
+    assert (task.resolutions, task.costs) == published[name]
+    assert task.name == name
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_first_ten_of_a_hundred_are_the_ten(name):
+    """On the published meshes, to the last bit; navier-stokes simulates its inputs, so on a small one."""
+    task = get_task(name, **(SMALL[name] if name == "navier-stokes" else {}))
+    ten, hundred = task.sample(10, seed=3), task.sample(100, seed=3)
+    assert hundred.shape == (100, task.in_channels, *task.resolutions[-1])
+    assert hundred.dtype == np.float64
+    np.testing.assert_array_equal(ten, hundred[:10])
+    np.testing.assert_array_equal(task.sample_at([99, 4], seed=3), hundred[[99, 4]])
+    assert (task.sample(10, seed=4) != ten).any(axis=tuple(range(1, ten.ndim))).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("name", TASKS)
+def test_any_number_of_resolutions(name, count):
+    sizes = (8, 10, 12, 14, 16)[:count]
+    settings = {k: v for k, v in SMALL[name].items() if k != "resolutions"}
+    resolutions = sizes if name == "burgers" else [(n, n) for n in sizes]
+    task = get_task(name, resolutions=resolutions, **settings)
+    assert task.levels == len(task.costs) == count
+    assert task.costs[0] == 1.0
+    assert list(task.costs) == sorted(set(task.costs))
+    f = task.sample(2)
+    for level in range(count):
+        y = task.solve(task.restrict(f, level), level)
+        assert y.shape == (2, task.out_channels, *task.resolutions[level])
+        assert y.dtype == np.float64
+        assert np.isfinite(y).all()
+
+
+def test_wrong_shapes_are_refused(task):
+    f = task.sample(2)
+    for bad in (f[0], f[..., :-1], f[:, :, None], np.float64(1.0), f[:, 0, 0]):
+        with pytest.raises(TaskError, match=rf"{task.name}: the input has shape .* level \d takes \(n, "):
+            task.solve(bad, task.levels - 1)
+    with pytest.raises(TaskError, match=r"Use task\.restrict\(f, 0\)"):
+        task.solve(f, 0)
+    with pytest.raises(TaskError, match="the input has shape"):
+        task.restrict(task.restrict(f, 0), 0)
+
+
+def test_a_wrong_number_of_channels_is_refused(task):
+    f = task.sample(2)
+    for bad in (np.concatenate([f, f], axis=1), f[:, :0]):
+        for call in (task.solve, task.restrict):
+            with pytest.raises(TaskError, match=f"{task.name}: the input has {bad.shape[1]} channels, expected"):
+                call(bad, task.levels - 1)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_refused(task, value):
+    f = task.sample(3)
+    where = (1, task.in_channels - 1, *(n // 2 for n in task.resolutions[-1]))
+    f[where] = value
+    for call in (task.solve, task.restrict):
+        message = f"{task.name}: the input has 1 values that are NaN or infinite"
+        with pytest.raises(TaskError, match=message) as caught:
+            call(f, task.levels - 1)
+        assert f"the first at index {where}." in str(caught.value)
+
+
+@pytest.mark.parametrize("level", [-1, 7, 1.0, "fine", None, True])
+def test_unknown_levels_are_refused(task, level):
+    f = task.sample(1)
+    for call in (task.solve, task.restrict):
+        with pytest.raises(TaskError, match=f"{task.name}: unknown level .* The levels are 0: "):
+            call(f, level)
+
+
+@pytest.mark.parametrize("bad", ["text", [[1.0], [1.0, 2.0]], [None], 1j, [object()]])
+def test_what_is_no_array_of_numbers_is_refused(task, bad):
+    with pytest.raises(TaskError, match=r"Give real numbers\."):
+        task.solve(bad, 0)
+
+
+def test_checks_come_before_work(task, monkeypatch):
+    monkeypatch.setattr(type(task), "_solve", lambda *_: pytest.fail("solved before it checked"))
+    f = task.restrict(task.sample(1), 0)
+    for bad in (f[:, :, 1:], f * np.nan, f[:, :0]):
+        with pytest.raises(TaskError):
+            task.solve(bad, 0)
+
+
+@pytest.mark.parametrize("n", [-1, 2.5, "10", None, True])
+def test_bad_counts_are_refused(task, n):
+    with pytest.raises(TaskError, match="cannot draw"):
+        task.sample(n)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None, True])
+def test_bad_seeds_are_refused(task, seed):
+    with pytest.raises(TaskError, match="seed must be a whole number"):
+        task.sample(1, seed=seed)
+
+
+@pytest.mark.parametrize("indices", [[-1], [0, 1.5]])
+def test_bad_indices_are_refused(task, indices):
+    with pytest.raises(TaskError, match="indices must be whole numbers"):
+        task.sample_at(indices)
+
+
+@pytest.mark.parametrize(
+    "costs", [(), (1,), (1, 2, 3, 4), (0, 1, 2), (1, -1, 2), (1, np.nan, 2), "ab", (None, 1, 2), 3]
+)
+def test_bad_costs_are_refused(costs):
+    with pytest.raises(TaskError, match="darcy3: costs"):
+        get_task("darcy3", costs=costs)
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("resolutions", [(), ((8, 8, 8), (9, 9, 9)), "ab", (33, (33, 33)), ((1, 1), (8, 8)), (16, 8)])
+def test_bad_resolutions_are_refused(name, resolutions):
+    with pytest.raises(TaskError, match=r"resolutions|axes"):
+        get_task(name, resolutions=resolutions)
+
+
+def test_an_unknown_task_lists_the_known_ones():
+    with pytest.raises(TaskError) as caught:
+        get_task("heat")
+    assert str(caught.value) == (
+        "unknown task 'heat'. The known ones are burgers, darcy, darcy3, diffusion, navier-stokes."
+    )
+
+
+def test_empty_batches_are_fine(task):
+    for level in range(task.levels):
+        f = task.restrict(task.sample(0), level)
+        assert task.solve(f, level).shape == (0, task.out_channels, *task.resolutions[level])
+
+
+def test_whole_numbers_and_lists_are_inputs_too():
+    task = get_task("darcy", **SMALL["darcy"])
+    ones = np.ones((1, 1, 4, 4))
+    np.testing.assert_array_equal(task.solve(ones.astype(int).tolist(), 0), task.solve(ones, 0))
+
+
+def test_solving_leaves_the_input_alone(task):
+    f = task.restrict(task.sample(2), 0)
+    before = f.copy()
+    task.solve(f, 0)
+    np.testing.assert_array_equal(f, before)
+
+
+def test_identity_depends_on_all_that_determines_numbers(task):
+    same = get_task(task.name, **SMALL[task.name])
+    assert task.identity == same.identity
+    assert get_task(task.name, costs=range(1, task.levels + 1), **SMALL[task.name]).identity == task.identity
+    changed = [get_task(task.name, **SMALL[task.name], **{k: 2 * v}).identity for k, v in _changeable(task).items()]
+    changed.append(get_task(task.name, **{**SMALL[task.name], "resolutions": task.resolutions[1:]}).identity)
+    assert len({task.identity, *changed}) == 1 + len(changed)
+
+
+def test_a_new_solver_revision_is_a_new_identity(task, monkeypatch):
+    before = task.identity
+    monkeypatch.setattr(type(task), "revision", type(task).revision + 1)
+    assert task.identity != before
+
+
+def _changeable(task):
+    return {k: v for k, v in task.parameters.items() if k not in SMALL[task.name]}
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (np.zeros((1, 1, 3)), "returned shape"),
+        (np.zeros((2, 1, 4)), "returned shape"),
+        (np.full((1, 1, 4), np.nan), "NaN or infinite"),
+        (np.zeros((1, 1, 4), complex), "real numbers"),
+        ([[["a"] * 4]], "real numbers"),
+        ([[1], [1, 2]], "real numbers"),
+        (None, "real numbers"),
+    ],
+)
+def test_unusable_outputs_are_refused(output, message):
+    task = FunctionTask(lambda f, _: f, np.zeros((1, 4)), (4,), (1,))
+    with pytest.raises(SimulationError, match=message):
+        task.checked_output(output, 0, 1)
+
+
+def test_costs_follow_a_power_of_the_mesh():
+    assert power_law_costs(((8, 8), (16, 16), (32, 32)), 2.0) == pytest.approx((1.0, 4.0, 16.0))
+
+
+def test_a_task_shows_what_it_is():
+    assert repr(get_task("darcy3")) == "<Darcy darcy3: 32x32, 64x64, 128x128>"
