@@ -12,9 +12,9 @@ from mrafno.grids import Array, Domain
 
 @dataclass(frozen=True)
 class Dataset:
-    """Training examples of every level: inputs ``(n_r, in_channels, *grid_r)``, outputs ``(n_r, out_channels, *grid_r)``.
+    """Training examples of every level; a level may have none.
 
-    A level may have no examples.
+    ``inputs[r]`` are ``(n_r, in_channels, *grid_r)``, ``outputs[r]`` are ``(n_r, out_channels, *grid_r)``.
     """
 
     domain: Domain

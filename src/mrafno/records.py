@@ -32,7 +32,7 @@ class Prediction:
     @property
     def samples(self) -> int:
         """Number of members or posterior samples."""
-        return self.mean.shape[0]
+        return int(self.mean.shape[0])
 
     @property
     def center(self) -> Array:

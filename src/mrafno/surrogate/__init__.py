@@ -1,13 +1,12 @@
 """The surrogate: a probabilistic multi-resolution Fourier neural operator and five ways to infer it."""
 
+from mrafno.surrogate.base import Fit, Surrogate
 from mrafno.surrogate.inference import (
     SURROGATES,
     Dropout,
     Ensemble,
-    Fit,
     Langevin,
     Point,
-    Surrogate,
     Variational,
     get_surrogate,
 )

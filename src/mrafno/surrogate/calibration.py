@@ -1,8 +1,8 @@
 r"""How likely outputs are under a prediction, and the shift of the noise that makes held-in outputs most likely.
 
 A prediction's samples are matched by one Gaussian, :math:`y \sim N(\bar\mu, \lambda I + B B^T)` with
-:math:`B = [\mu_s - \bar\mu] / \sqrt{S - 1}` and :math:`\lambda` the average noise. ``marginal`` keeps its diagonal only:
-every value by itself, which is what an interval at a point states.
+:math:`B = [\mu_s - \bar\mu] / \sqrt{S - 1}` and :math:`\lambda` the average noise. ``marginal`` keeps its diagonal
+only: every value by itself, which is what an interval at a point states.
 """
 
 import math
@@ -44,21 +44,28 @@ def marginal_nll(prediction: Prediction, truth: Array) -> Array:
     return np.asarray(0.5 * values.reshape(len(truth), -1).sum(axis=1))
 
 
-def best_shift(held_in: list[tuple[Prediction, Array]], bounds: tuple[float, float] = (-4.0, 12.0)) -> float:
-    """What to add to every log-variance so that the values of held-in outputs are most likely.
+def best_shift(
+    residuals: list[Array], noises: list[Array], spreads: list[Array], bounds: tuple[float, float] = (-3.0, 8.0)
+) -> float:
+    r"""What to add to every log-variance so that values a single network left out are most likely.
+
+    Args:
+        residuals: truth minus the mean of the network that left it out, one array ``(n, d)`` per level.
+        noises: the prediction's noise :math:`\lambda`, ``(n,)`` per level.
+        spreads: variance that the residuals have beyond the noise, ``(n, d)`` per level.
 
     Every example counts the same, whatever its grid.
     """
-    pairs = [(p, y) for p, y in held_in if len(y)]
-    if not pairs:
+    parts = [part for part in zip(residuals, noises, spreads, strict=True) if len(part[0])]
+    if not parts:
         return 0.0
 
     def cost(shift: float) -> float:
         total, count = 0.0, 0
-        for prediction, truth in pairs:
-            moved = Prediction(prediction.mean, prediction.log_var + shift)
-            total += float(np.sum(marginal_nll(moved, truth))) / math.prod(truth.shape[1:])
-            count += len(truth)
+        for residual, noise, spread in parts:
+            variance = spread + math.exp(shift) * noise[:, None]
+            total += float(np.sum(np.mean(np.log(variance) + residual**2 / variance, axis=1)))
+            count += len(residual)
         return total / count
 
     return float(minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-3}).x)

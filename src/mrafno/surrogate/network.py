@@ -94,7 +94,7 @@ class Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Apply to ``(M, in, ...)``."""
         flat = torch.baddbmm(self.bias, self.weight, x.flatten(2))
-        return flat.unflatten(2, x.shape[2:])
+        return flat.view(*flat.shape[:2], *x.shape[2:])
 
     def initialise(self, member: int, generator: torch.Generator) -> None:
         """Uniform in 1 / sqrt(in), as torch's own linear maps."""
@@ -158,9 +158,7 @@ class MemberFNO(nn.Module):
         """Random weights for one member, the others left as they are."""
         generator = torch.Generator().manual_seed(seed)
         for module in self.modules():
-            if isinstance(module, FourierLayer):
-                module.initialise(member, generator)
-            elif isinstance(module, Linear) and not self._belongs_to_layer(module):
+            if isinstance(module, FourierLayer) or (isinstance(module, Linear) and not self._belongs_to_layer(module)):
                 module.initialise(member, generator)
 
     def _belongs_to_layer(self, module: nn.Module) -> bool:
@@ -181,7 +179,7 @@ class MemberFNO(nn.Module):
         place = torch.stack(fixed).flatten(1).expand(self.members, -1, -1)
         shared = torch.baddbmm(lift.bias, lift.weight[:, :, c:], place)
         own = torch.bmm(lift.weight[:, :, :c], x.flatten(2).expand(self.members, -1, -1))
-        v = (own.unflatten(2, (batch, -1)) + shared[:, :, None]).unflatten(3, shape)
+        v = (own.view(*own.shape[:2], batch, -1) + shared[:, :, None]).view(*own.shape[:2], batch, *shape)
         v = self.lift_out(functional.gelu(v))
         for i, layer in enumerate(self.layers):
             v = layer(v, mesh)
@@ -194,7 +192,7 @@ class MemberFNO(nn.Module):
     def forward(
         self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None = None, detach_variance: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """Mean ``(M, B, out_channels, *grid)`` and log-variance ``(M, B)`` of inputs ``(M or 1, B, in_channels, *grid)``.
+        """Mean ``(M, B, out_channels, *grid)`` and log-variance ``(M, B)``; inputs ``(M or 1, B, in_channels, *grid)``.
 
         With ``detach_variance`` what the variance branch learns does not reach the layers that it shares.
         """
@@ -213,10 +211,11 @@ class MemberFNO(nn.Module):
             x = (x.transpose(3 + axis, -1) @ pool).transpose(3 + axis, -1)
         padded = functional.pad(x, (1, 1) * s.dim)
         shifts = itertools.product(range(3), repeat=s.dim)
-        patches = [padded[(..., *[slice(start, start + s.bins) for start in shift])] for shift in shifts]
+        patches = [_window(padded, shift, s.bins) for shift in shifts]
         x = functional.gelu(self.variance_conv(torch.cat(patches, dim=1)))  # (M, 16, B, *bins)
         x = x.transpose(1, 2).flatten(2).transpose(1, 2)
-        return self.variance_out(functional.gelu(self.variance_in(x)))[:, 0]
+        log_var: Tensor = self.variance_out(functional.gelu(self.variance_in(x)))
+        return log_var[:, 0]
 
 
 def embed(level: int, levels: int, kind: Embedding) -> list[float]:
@@ -251,6 +250,13 @@ def pooling_matrix(mesh: Mesh, axis: int, bins: int, dtype: torch.dtype, device:
     matrix = functional.one_hot(cell, bins).double() * weight[:, None]
     # A grid with fewer points than cells leaves some empty: they read zero.
     return (matrix / matrix.sum(0).clamp_min(1e-12)).to(dtype=dtype, device=device)
+
+
+def _window(values: Tensor, starts: Sequence[int], size: int) -> Tensor:
+    """``size`` points of each of the last axes, from its start on."""
+    for axis, start in enumerate(starts):
+        values = values.narrow(axis - len(starts), start, size)
+    return values
 
 
 def _along(points: Sequence[float], axis: int, shape: Sequence[int], like: Tensor) -> Tensor:

@@ -84,8 +84,8 @@ def _last_axis(points: Points, period: float, modes: int, inverse: bool) -> NDAr
     both = np.stack([np.cos(angle), -np.sin(angle)], axis=-1).reshape(len(points), 2 * modes)
     if inverse:
         # Modes above zero stand for themselves and their conjugates.
-        return (both * np.repeat(np.where(np.arange(modes) == 0, 1.0, 2.0), 2)).T
-    return both * (weights(points, period) / period)[:, None]
+        return np.asarray((both * np.repeat(np.where(np.arange(modes) == 0, 1.0, 2.0), 2)).T)
+    return np.asarray(both * (weights(points, period) / period)[:, None])
 
 
 def _first_axis(points: Points, period: float, modes: int, inverse: bool) -> NDArray[np.float64]:
@@ -208,7 +208,7 @@ def _padded_length(points: Points, period: float) -> int | None:
     if len(x) < 2:
         return None
     spacing = x[1] - x[0]
-    length = round(period / spacing)
+    length = round(float(period / spacing))
     if abs(length * spacing - period) > 1e-9 or np.abs(np.diff(x) - spacing).max() > 1e-9 or length < len(x):
         return None
     return length
@@ -234,13 +234,13 @@ def _convolve_fft(values: Tensor, weight: Tensor, mesh: Mesh, modes: tuple[int, 
     )
     phase = torch.as_tensor(np.exp(-1j * np.asarray(angle)), device=values.device).to(kept.dtype)
     kept = kept * phase
-    m, c, b = kept.shape[:3]
+    m, _, b = kept.shape[:3]
     # Into the common order of modes, (k2, sign, k1), and back.
     ordered = kept.transpose(-1, -2).flatten(3) if len(modes) == 2 else kept
     mixed = multiply(torch.view_as_real(ordered).permute(0, 3, 4, 2, 1).contiguous(), weight)
     result = torch.view_as_complex(mixed.permute(0, 4, 3, 1, 2).contiguous())
     if len(modes) == 2:
-        result = result.unflatten(3, (modes[1], 2 * modes[0])).transpose(-1, -2)
+        result = result.view(*result.shape[:3], modes[1], 2 * modes[0]).transpose(-1, -2)
     result = result * phase.conj()
     full = torch.zeros(m, result.shape[1], b, *spectrum.shape[3:], dtype=result.dtype, device=result.device)
     if len(modes) == 2:
@@ -250,8 +250,10 @@ def _convolve_fft(values: Tensor, weight: Tensor, mesh: Mesh, modes: tuple[int, 
         full = full.index_add(3, index, _pad(result * half, full.shape[-1]))
     else:
         full = _pad(result, full.shape[-1])
-    out = torch.fft.irfftn(full, s=lengths, dim=dims, norm="forward")
-    return out[(..., *[slice(0, n) for n in mesh.shape])]
+    out: Tensor = torch.fft.irfftn(full, s=lengths, dim=dims, norm="forward")
+    for axis, n in enumerate(mesh.shape):
+        out = out.narrow(axis - len(modes), 0, n)
+    return out
 
 
 def _pad(values: Tensor, length: int) -> Tensor:

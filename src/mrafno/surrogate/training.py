@@ -1,7 +1,7 @@
 r"""The one training loop.
 
-A network with a member axis is fitted to examples on several grids. Every member draws its own minibatches; their losses
-are summed, so that one pass trains all of them and none influences another. The losses of an example:
+A network with a member axis is fitted to examples on several grids. Every member draws its own minibatches; their
+losses are summed, so that one pass trains all of them and none influences another. The losses of an example:
 
 ``likelihood``
     the exact Gaussian one, :math:`\tfrac d2 \log 2\pi + \tfrac d2 \eta + \tfrac12 e^{-\eta} |y - \mu|^2`, divided by
@@ -54,7 +54,8 @@ class TrainingSettings:
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
             0 for never.
         loss: ``likelihood`` or ``composite``.
-        validation: share of each level's examples that is held in: not trained on, used to watch and to calibrate.
+        held_in: share of the examples that each network leaves out, to watch and to calibrate. The networks of an
+            ensemble leave out different ones, so that together they learn from all.
     """
 
     iterations: int = 3000
@@ -64,7 +65,7 @@ class TrainingSettings:
     weight_decay: float = 1e-2
     points: int = 0
     loss: Loss = "composite"
-    validation: float = 0.05
+    held_in: float = 0.0
 
     def __post_init__(self) -> None:
         if self.iterations < 1 or self.batch < 1 or self.rate <= 0:
@@ -75,8 +76,8 @@ class TrainingSettings:
             raise SurrogateError(f"training: unknown schedule {self.schedule!r}. Choose onecycle, cosine or constant.")
         if self.loss not in get_args(Loss):
             raise SurrogateError(f"training: unknown loss {self.loss!r}. Choose likelihood or composite.")
-        if not 0 <= self.validation < 1:
-            raise SurrogateError(f"training: validation is a share in [0, 1), got {self.validation}.")
+        if not 0 <= self.held_in <= 0.5:
+            raise SurrogateError(f"training: held_in is a share from 0 to 0.5, got {self.held_in}.")
 
     def rate_at(self, step: int) -> float:
         """Learning rate of a step, from 0 to ``iterations - 1``."""
@@ -121,8 +122,9 @@ def negative_log_likelihood(mean: Tensor, log_var: Tensor, target: Tensor) -> Te
     """The exact one, per example: ``(..., B, C, *grid)``, ``(..., B)``, ``(..., B, C, *grid)`` give ``(..., B)``."""
     start = log_var.ndim
     d = math.prod(target.shape[start:])
-    squares = (target - mean).square().flatten(start).sum(-1)
-    return 0.5 * (d * math.log(2 * math.pi) + d * log_var + torch.exp(-log_var) * squares)
+    squares: Tensor = (target - mean).square().flatten(start).sum(-1)
+    nll: Tensor = 0.5 * (d * math.log(2 * math.pi) + d * log_var + torch.exp(-log_var) * squares)
+    return nll
 
 
 def example_losses(mean: Tensor, log_var: Tensor, target: Tensor, loss: Loss, weight: float = 1.0) -> Tensor:
@@ -137,7 +139,7 @@ def example_losses(mean: Tensor, log_var: Tensor, target: Tensor, loss: Loss, we
 
 
 class Batches:
-    """Minibatches of every level, a stream per member: each goes through the examples in its own order, again and again."""
+    """Minibatches of every level; each member goes through the examples in its own order, again and again."""
 
     def __init__(
         self,
@@ -146,6 +148,7 @@ class Batches:
         settings: TrainingSettings,
         seeds: Sequence[Sequence[int]],
         *,
+        held_in: "HeldIn | None" = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
@@ -160,7 +163,10 @@ class Batches:
             n * math.prod(grid.shape) for n, grid in zip(data.sizes, data.domain.grids, strict=True)
         )
         self.orders = [
-            [_Order(data.sizes[level], np.random.default_rng([*seed, level])) for seed in seeds]
+            [
+                _Order(_without(data.sizes[level], held_in[member][level] if held_in else ()), [*seed, level])
+                for member, seed in enumerate(seeds)
+            ]
             for level in self.levels
         ]
         self.offsets = np.random.default_rng([*seeds[0], len(self.meshes)])
@@ -174,21 +180,48 @@ class Batches:
             if stride > 1:
                 offsets = [int(o) for o in self.offsets.integers(0, stride, size=len(mesh.shape))]
                 mesh = mesh.strided(stride, offsets)
-                pick = (..., *[slice(offset, None, stride) for offset in offsets])
-                f, y = f[pick], y[pick]
+                f, y = _strided(f, stride, offsets), _strided(y, stride, offsets)
             yield level, mesh, f[rows], y[rows]
 
 
-class _Order:
-    """Indices in random order, reshuffled whenever all have been taken."""
+def _strided(values: Tensor, stride: int, offsets: Sequence[int]) -> Tensor:
+    for axis, offset in enumerate(offsets):
+        values = values.movedim(axis - len(offsets), 0)[offset::stride].movedim(0, axis - len(offsets))
+    return values
 
-    def __init__(self, size: int, rng: np.random.Generator) -> None:
-        self.size, self.rng = size, rng
+
+#: Rows that a network leaves out, by member and level.
+HeldIn = Sequence[Sequence[NDArray[np.int64]]]
+
+
+def folds(sizes: Sequence[int], share: float, members: int, seed: int) -> HeldIn:
+    """For each member the rows of each level that it leaves out: the members' are disjoint while there are enough.
+
+    A level with fewer than 5 examples is left whole.
+    """
+    result: list[list[NDArray[np.int64]]] = [[] for _ in range(members)]
+    for level, n in enumerate(sizes):
+        count = 0 if n < 5 or not share else max(1, round(share * n))
+        order = np.random.default_rng([seed, level, n]).permutation(n)
+        for member in range(members):
+            result[member].append(np.sort(np.take(order, range(member * count, (member + 1) * count), mode="wrap")))
+    return result
+
+
+def _without(size: int, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.setdiff1d(np.arange(size), np.asarray(rows, dtype=np.int64))
+
+
+class _Order:
+    """Rows in random order, reshuffled whenever all have been taken."""
+
+    def __init__(self, rows: NDArray[np.int64], seed: Sequence[int]) -> None:
+        self.rows, self.rng = rows, np.random.default_rng(seed)
         self.left: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def take(self, count: int) -> NDArray[np.int64]:
         while len(self.left) < count:
-            self.left = np.concatenate([self.left, self.rng.permutation(self.size)])
+            self.left = np.concatenate([self.left, self.rng.permutation(self.rows)])
         taken, self.left = self.left[:count], self.left[count:]
         return taken
 

@@ -1,0 +1,343 @@
+"""What every way of inference shares: fitting, held-in examples and calibration, prediction on any grid."""
+
+import abc
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mrafno.dataset import Dataset, Normaliser
+from mrafno.errors import SurrogateError
+from mrafno.grids import Array, Domain, Grid, relative_l2
+from mrafno.records import Prediction
+from mrafno.surrogate.calibration import best_shift
+from mrafno.surrogate.network import MemberFNO
+from mrafno.surrogate.presets import Preset, network_preset, training_preset
+from mrafno.surrogate.spectral import Mesh
+from mrafno.surrogate.training import (
+    Batches,
+    HeldIn,
+    History,
+    TrainingSettings,
+    adam,
+    bounded,
+    folds,
+    network_objective,
+    periods,
+    train,
+)
+
+Units = Literal["physical", "normalised"]
+#: Called with the share of the work done, the mean loss and the held-in relative error (NaN if nothing is held in).
+Watch = Callable[[float, float, float], None]
+
+#: Numbers that a layer's activations may take in one chunk of a prediction.
+_CHUNK_NUMBERS = 6_000_000
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit ended with.
+
+    Attributes:
+        loss: mean over members of the last minibatch losses.
+        held_in_error: mean relative L2 of single networks on the examples each left out, on the finest level that has
+            some (the ensemble's own error is smaller); NaN if nothing was held in.
+        shift: what calibration added to the log-variances.
+        events: restarts and the like, in words.
+    """
+
+    loss: float
+    held_in_error: float
+    shift: float
+    events: tuple[str, ...] = ()
+    history: History = field(default_factory=History, compare=False, repr=False)
+
+
+class Surrogate(abc.ABC):
+    """A probabilistic operator on a domain.
+
+    Args:
+        domain: the functions and grids; ``task.domain``.
+        preset: ``fast`` or ``paper``; ``network`` and ``training`` change single settings of it.
+        seed: the source of all randomness; the same seed on the same machine gives the same bits.
+        dtype: ``float32`` or ``float64``.
+        device: ``auto`` (a GPU where there is one), or a torch device.
+    """
+
+    name: ClassVar[str]
+    #: Networks that are trained side by side.
+    members: int = 1
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        preset: Preset = "fast",
+        network: dict[str, Any] | None = None,
+        training: dict[str, Any] | None = None,
+        seed: int = 0,
+        dtype: Literal["float32", "float64"] = "float32",
+        device: str = "auto",
+    ) -> None:
+        self.domain = domain
+        self.seed = seed
+        self.network_settings = network_preset(preset, domain, **(network or {}))
+        self.training = training_preset(preset, domain, **{**self._own_training(), **(training or {})})
+        if dtype not in ("float32", "float64"):
+            raise SurrogateError(f"surrogate: dtype must be float32 or float64, got {dtype!r}.")
+        self.dtype: torch.dtype = getattr(torch, dtype)
+        self.device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+        self.normaliser: Normaliser | None = None
+        self.weights: dict[str, Tensor] = {}
+        self.shift = 0.0
+        self.fits = 0
+
+    def _own_training(self) -> dict[str, Any]:
+        """Settings that a way of inference has whatever the preset."""
+        return {}
+
+    # Fitting.
+
+    def fit(
+        self, data: Dataset, *, warm: bool = False, iterations: int | None = None, watch: Watch | None = None
+    ) -> Fit:
+        """Learn from examples.
+
+        Args:
+            data: all examples, old and new.
+            warm: go on from the weights and the normaliser of the last fit instead of from the beginning.
+            iterations: instead of the settings' own number.
+            watch: called now and then, see :data:`Watch`.
+        """
+        if data.domain != self.domain:
+            raise SurrogateError("surrogate: the examples are of another domain than the surrogate.")
+        settings = self.training if iterations is None else self.training.changed(iterations=iterations)
+        warm = warm and bool(self.weights)
+        if self.normaliser is None or not warm:
+            self.normaliser = Normaliser.fit(data)
+        self.shift = 0.0
+        held_in = folds(data.sizes, settings.held_in, self.members, self.seed)
+        batches = Batches(
+            data,
+            self.normaliser,
+            settings,
+            [[self.seed, self.fits, member] for member in range(self.members)],
+            held_in=held_in,
+            dtype=self.dtype,
+            device=self.device,
+        )
+        self._report = _Reporter(self, data, held_in, watch)
+        history = self._fit(batches, settings, warm)
+        self.fits += 1
+        error = self._held_in_error(data, held_in)
+        self.shift = self._calibrated_shift(data, held_in)
+        return Fit(float(np.mean(history.losses[-1])), error, self.shift, tuple(history.events), history)
+
+    @abc.abstractmethod
+    def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
+        """Train and put the stack of weights into ``self.weights``."""
+
+    def _left_out(
+        self, data: Dataset, held_in: HeldIn, level: int
+    ) -> tuple[Prediction, Array, NDArray[np.int64]] | None:
+        """Prediction and truth, in normalised units, of a level's held-in rows, and the member that left each out."""
+        rows = np.concatenate([member[level] for member in held_in])
+        if not len(rows):
+            return None
+        owners = np.repeat(np.arange(len(held_in)), [len(member[level]) for member in held_in])
+        assert self.normaliser is not None
+        prediction = self.predict(data.inputs[level][rows], level, units="normalised")
+        return prediction, self.normaliser.outputs(data.outputs[level][rows]), owners
+
+    def _held_in_error(self, data: Dataset, held_in: HeldIn) -> float:
+        """Mean relative L2 of single networks on what each left out, on the finest level that has any; else NaN."""
+        for level in reversed(range(self.domain.levels)):
+            found = self._left_out(data, held_in, level)
+            if found:
+                prediction, truth, owners = found
+                assert self.normaliser is not None
+                single = self._single(prediction, owners)
+                back = [self.normaliser.physical(values, self.domain.dim) for values in (single, truth)]
+                return float(relative_l2(*back).mean())
+        return math.nan
+
+    def _calibrated_shift(self, data: Dataset, held_in: HeldIn) -> float:
+        r"""The shift of the noise that held-in examples ask for.
+
+        With s the members' variance, a single member's residual has the variance :math:`\lambda + s` of the matched
+        Gaussian plus that of its own deviation from the mean, :math:`s (M - 1) / M`.
+        """
+        residuals, noises, spreads = [], [], []
+        for level in range(self.domain.levels):
+            found = self._left_out(data, held_in, level)
+            if found:
+                prediction, truth, owners = found
+                n, m = len(truth), prediction.samples
+                own = (m - 1) / m if self.members > 1 else 0.0
+                residuals.append((truth - self._single(prediction, owners)).reshape(n, -1))
+                noises.append(prediction.noise)
+                spreads.append((1 + own) * prediction.spread.reshape(n, -1))
+        return best_shift(residuals, noises, spreads)
+
+    def _single(self, prediction: Prediction, owners: NDArray[np.int64]) -> Array:
+        """What the member that left an example out says of it; the mean where there is one network only."""
+        if self.members == 1:
+            return prediction.center
+        return np.asarray(prediction.mean[owners, np.arange(len(owners))])
+
+    def _train(
+        self,
+        network: MemberFNO,
+        batches: Batches,
+        settings: TrainingSettings,
+        *,
+        objective: Callable[[], Tensor] | None = None,
+        optimiser: torch.optim.Optimizer | None = None,
+        after_step: Callable[[int], None] | None = None,
+        part: tuple[float, float] = (0.0, 1.0),
+        masks: Callable[[int], Sequence[Tensor]] | None = None,
+    ) -> History:
+        """One call of the training loop, reporting as the given part of the whole work."""
+
+        def watch(step: int, losses: list[float]) -> None:
+            done = part[0] + (part[1] - part[0]) * (step + 1) / settings.iterations
+            self._report(done, losses, network)
+
+        def restart(member: int, times: int) -> None:
+            network.initialise_member(member, seed_of(self.seed, self.fits, member, times))
+
+        return train(
+            objective or network_objective(network, batches, settings.loss, masks),
+            optimiser or adam(network, settings),
+            settings,
+            watch=watch,
+            restart=restart if objective is None else None,
+            after_step=after_step,
+        )
+
+    # Predicting.
+
+    @property
+    def samples(self) -> int:
+        """Size of the sample axis of a prediction."""
+        return self.members
+
+    def predict(
+        self, f: Array, level: int | None = None, *, grid: Grid | None = None, units: Units = "physical"
+    ) -> Prediction:
+        """Predict the outputs of inputs ``(n, in_channels, *grid)``.
+
+        Args:
+            level: the resolution whose solver is imitated; None for the finest.
+            grid: where the inputs are given and outputs are wanted, any grid; None for the level's own, or, if the
+                inputs have another shape, a grid of that shape with the domain's layout.
+            units: ``normalised`` for those in which the noise is the same for all channels.
+        """
+        f, level, mesh = self._placed(f, level, grid)
+        network, masks = self._network()
+        means, log_vars = [], []
+        with torch.no_grad():
+            for chunk in self._chunks(f, mesh, network.members):
+                mean, log_var = network(chunk, mesh, level, masks=masks)
+                means.append(mean.double().cpu().numpy())
+                log_vars.append(bounded(log_var).double().cpu().numpy())
+        mean_all, log_var_all = np.concatenate(means, axis=1), np.concatenate(log_vars, axis=1) + self.shift
+        assert self.normaliser is not None
+        if units == "physical":
+            mean_all = self.normaliser.physical(mean_all, self.domain.dim)
+            log_var_all = log_var_all + self.normaliser.log_scale
+        return Prediction(mean_all, log_var_all)
+
+    def features(self, f: Array, level: int | None = None) -> Array:
+        """Output of the last Fourier layer, averaged over samples: ``(n, width, *grid)``."""
+        f, level, mesh = self._placed(f, level, None)
+        network, masks = self._network()
+        with torch.no_grad():
+            parts = [
+                network.features(chunk, mesh, level, masks).mean(0).transpose(0, 1).double().cpu().numpy()
+                for chunk in self._chunks(f, mesh, network.members)
+            ]
+        return np.concatenate(parts)
+
+    def _placed(self, f: Array, level: int | None, grid: Grid | None) -> tuple[Array, int, Mesh]:
+        """Check inputs, and find the level and the mesh they are on."""
+        if not self.weights or self.normaliser is None:
+            raise SurrogateError("surrogate: it has not been fitted. Call fit first, or load a checkpoint.")
+        f = np.asarray(f, dtype=np.float64)
+        level = self.domain.levels - 1 if level is None else level
+        if not 0 <= level < self.domain.levels:
+            raise SurrogateError(f"surrogate: unknown level {level}; it knows 0 to {self.domain.levels - 1}.")
+        if f.ndim != 2 + self.domain.dim or f.shape[1] != self.domain.in_channels or not len(f):
+            raise SurrogateError(
+                f"surrogate: inputs of shape {f.shape} are not (n, {self.domain.in_channels}, grid of "
+                f"{self.domain.dim} axes)."
+            )
+        if not np.isfinite(f).all():
+            raise SurrogateError("surrogate: the inputs have NaN or infinite values.")
+        grid = grid or Grid(f.shape[2:], self.domain.grids[level].layout)
+        if grid.shape != f.shape[2:]:
+            raise SurrogateError(f"surrogate: inputs of shape {f.shape} are not on the given grid {grid.shape}.")
+        return f, level, Mesh.of(grid.axes, periods(self.domain))
+
+    def _chunks(self, f: Array, mesh: Mesh, members: int) -> list[Tensor]:
+        assert self.normaliser is not None
+        width = max(self.network_settings.width, self.network_settings.hidden)
+        size = max(1, _CHUNK_NUMBERS // (members * width * math.prod(mesh.shape)))
+        x = torch.as_tensor(self.normaliser.inputs(f), dtype=self.dtype, device=self.device)
+        return [x[None, i : i + size] for i in range(0, len(x), size)]
+
+    def _network(self) -> tuple[MemberFNO, Sequence[Tensor] | None]:
+        """A network that holds the stack of weights, and the masks that go with it."""
+        return self._holding(self.weights), None
+
+    def _holding(self, weights: dict[str, Tensor]) -> MemberFNO:
+        members = next(iter(weights.values())).shape[0]
+        network = self._blank(members)
+        network.load_state_dict(weights, assign=True)
+        return network
+
+    def _blank(self, members: int) -> MemberFNO:
+        with torch.device("meta"):
+            return MemberFNO(self.network_settings, members, self.dtype)
+
+    def _started(self, warm: bool) -> MemberFNO:
+        """A network to train: the last fit's for a warm start, freshly initialised else."""
+        network = MemberFNO(self.network_settings, self.members, self.dtype)
+        if warm:
+            network.load_state_dict(self.weights)
+        else:
+            network.initialise([seed_of(self.seed, self.fits, member) for member in range(self.members)])
+        return network.to(self.device)
+
+
+class _Reporter:
+    """Tells a watcher how a fit gets on; the held-in error is measured ten times and remembered between."""
+
+    def __init__(self, surrogate: Surrogate, data: Dataset, held_in: HeldIn, watch: Watch | None) -> None:
+        self.surrogate, self.data, self.held_in, self.watch = surrogate, data, held_in, watch
+        self.error, self.tenth = math.nan, 0
+
+    def __call__(self, done: float, losses: list[float], network: MemberFNO) -> None:
+        if self.watch is None:
+            return
+        if int(10 * done) > self.tenth:
+            self.tenth = int(10 * done)
+            self.surrogate.weights = detached(network)
+            self.error = self.surrogate._held_in_error(self.data, self.held_in)
+        self.watch(done, float(np.mean(losses)), self.error)
+
+
+def detached(network: MemberFNO) -> dict[str, Tensor]:
+    """A network's weights, sharing its memory."""
+    return {name: value.detach() for name, value in network.state_dict().items()}
+
+
+def seed_of(*parts: int) -> int:
+    """One number from several, for torch's generators."""
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint32)[0])
