@@ -225,10 +225,10 @@ def test_a_pool_gives_the_same_numbers(monkeypatch):
     np.testing.assert_array_equal(quiet(task, f, workers=2), task.solve(f, 1))
 
 
-def test_workers_have_one_thread_each_and_the_caller_keeps_its_own(monkeypatch):
+def test_workers_haveone_thread_each_and_the_caller_keeps_its_own(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    with examples._one_thread_each():
+    with examples.one_thread_each():
         assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
     assert os.environ["OMP_NUM_THREADS"] == "7"
     assert "MKL_NUM_THREADS" not in os.environ

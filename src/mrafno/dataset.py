@@ -33,22 +33,26 @@ class Dataset:
                 ("inputs", f, self.domain.in_channels),
                 ("outputs", y, self.domain.out_channels),
             ):
-                if values.shape[1:] != (channels, *shape) or len(f) != len(y):
+                if values.shape[1:] != (channels, *shape):
                     raise SurrogateError(
                         f"dataset: {what} of level {level} have shape {values.shape}, expected "
-                        f"({len(f)}, {channels}, {', '.join(map(str, shape))})."
+                        f"(n, {channels}, {', '.join(map(str, shape))})."
                     )
                 if not np.isfinite(values).all():
                     raise SurrogateError(f"dataset: {what} of level {level} have NaN or infinite values.")
+            if len(f) != len(y):
+                raise SurrogateError(f"dataset: level {level} has {len(f)} inputs but {len(y)} outputs. Pair them.")
 
     @staticmethod
     def of(domain: Domain, examples: Sequence[tuple[Array, Array] | None]) -> "Dataset":
         """From one (inputs, outputs) pair per level, None where there are none."""
         inputs, outputs = [], []
         for level, pair in enumerate(examples):
-            shape = domain.grids[level].shape
-            inputs.append(np.zeros((0, domain.in_channels, *shape)) if pair is None else np.asarray(pair[0]))
-            outputs.append(np.zeros((0, domain.out_channels, *shape)) if pair is None else np.asarray(pair[1]))
+            if pair is None:
+                shape = domain.grids[level].shape if level < domain.levels else ()
+                pair = np.zeros((0, domain.in_channels, *shape)), np.zeros((0, domain.out_channels, *shape))
+            inputs.append(np.asarray(pair[0], dtype=np.float64))
+            outputs.append(np.asarray(pair[1], dtype=np.float64))
         return Dataset(domain, tuple(inputs), tuple(outputs))
 
     @property
@@ -97,7 +101,10 @@ class Normaliser:
     @property
     def log_scale(self) -> float:
         """Added to a log-variance in normalised units to make it physical; exact where channels have one scale."""
-        return float(np.log(np.mean(np.square(self.out_std))))
+        largest = max(self.out_std)
+        if 1e-100 < largest < 1e100:
+            return float(np.log(np.mean(np.square(self.out_std))))
+        return float(2 * np.log(largest) + np.log(np.mean(np.square(np.divide(self.out_std, largest)))))
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -112,12 +119,22 @@ class Normaliser:
 def _moments(arrays: Sequence[Array], *, centre: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
     present = [a for a in arrays if len(a)]
     axes = tuple(range(2, present[0].ndim))
+    # Squares of very large or small numbers leave float64; a power of two moves them without changing a digit.
+    largest = np.max([np.abs(a).max(axis=(0, *axes)) for a in present], axis=0)
+    unit = np.ldexp(1.0, np.frexp(largest)[1].clip(-1000, 1000))
+    present = [a / _column(unit, len(axes)) for a in present]
     first = np.concatenate([a.mean(axis=axes) for a in present]).mean(axis=0)
     second = np.concatenate([np.square(a).mean(axis=axes) for a in present]).mean(axis=0)
     mean = first if centre else np.zeros_like(first)
+    size = np.sqrt(second)
     std = np.sqrt(np.maximum(second - mean**2, 0.0))
-    # A channel that is constant has no scale of its own.
-    std = np.where(std > 1e-12 * np.maximum(np.sqrt(second), 1e-300), std, 1.0)
+    if (std < 1e-6 * size).any():
+        # Nearly constant: the difference above is rounding, so square the deviations themselves.
+        deviations = [np.square(a - _column(mean, len(axes))).mean(axis=axes) for a in present]
+        std = np.where(std < 1e-6 * size, np.sqrt(np.concatenate(deviations).mean(axis=0)), std)
+    mean, std, size = mean * unit, std * unit, size * unit
+    # A channel that is constant has no scale of its own; the rounding of its mean must stay small all the same.
+    std = np.where(std > 1e-12 * size, std, np.maximum(1.0, 1e-12 * size))
     return tuple(mean.tolist()), tuple(std.tolist())
 
 

@@ -122,7 +122,7 @@ def _produce(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not progress or not missing) as bar:
         ticket = bar.add_task(label, total=len(first), completed=len(first) - len(missing))
-        for rows, values in _run_jobs(task, missing, job, workers or _cores()):
+        for rows, values in _run_jobs(task, missing, job, workers or cores()):
             for row, value in zip(rows, values, strict=True):
                 out[row] = value
                 store.write(keys[row], value)
@@ -155,7 +155,7 @@ def _run_in_pool(
     job: Job,
     workers: int,
 ) -> Iterator[tuple[list[int], Array]]:
-    with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         with _without_script():
             futures = {pool.submit(job(chunk)): chunk for chunk in chunks}
         failure: MrafnoError | None = None
@@ -205,7 +205,7 @@ def _without_script() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _one_thread_each() -> Iterator[None]:
+def one_thread_each() -> Iterator[None]:
     """Workers that start inside use one thread each: as many processes as cores are enough."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     before = {name: os.environ.get(name) for name in names}
@@ -220,7 +220,8 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,6 +1,7 @@
 """Pictures for people: plotly figures, and pages of them that need no network."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,14 @@ from mrafno.tasks.base import Task
 
 # Okabe and Ito's colours keep apart for every kind of colour vision.
 BLUE, ORANGE, GREEN, BLACK = "#0072B2", "#D55E00", "#009E73", "#222222"
+_STYLES = tuple(
+    {"mode": "lines+markers", "line": {"color": colour}, "marker": {"symbol": symbol, "size": 8}}
+    for colour, symbol in zip(
+        (BLUE, ORANGE, GREEN, "#CC79A7", BLACK), ("circle", "square", "diamond", "x", "triangle-up"), strict=True
+    )
+)
+#: A table: the heading row, then the others.
+Cells = Sequence[Sequence[str]]
 _MARGIN = {"l": 60, "r": 20, "t": 64, "b": 50}  # above, room for plotly's buttons
 _WIDTH = 1180  # of the panels on a full page, from which their height follows
 
@@ -26,6 +35,9 @@ _PAGE = """<!DOCTYPE html>
 <style>
   body {{ font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 1320px; margin: 2rem auto; padding: 0 1rem; }}
   h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.25rem; margin: 2.2rem 0 0.2rem; }} p {{ margin: 0.2rem 0 0.6rem; }}
+  .table {{ overflow-x: auto; }} table {{ border-collapse: collapse; }}
+  th, td {{ padding: 0.3rem 0.8rem; text-align: right; border-bottom: 1px solid #ddd; }}
+  th:first-child, td:first-child {{ text-align: left; }} th {{ border-bottom: 2px solid #444; }}
 </style>
 </head>
 <body>
@@ -49,15 +61,110 @@ def task_figure(task: Task, f: Array, outputs: Sequence[Array]) -> go.Figure:
     return figure
 
 
-def write_page(path: Path, title: str, lead: str, sections: Sequence[tuple[str, str, go.Figure]]) -> None:
-    """One HTML file with everything in it; a section is a heading, a sentence and a figure."""
+def write_page(path: Path, title: str, lead: str, sections: Sequence[tuple[str, str, go.Figure | Cells]]) -> None:
+    """One HTML file with everything in it; a section is a heading, a sentence and a figure or a table."""
     parts = []
-    for number, (heading, text, figure) in enumerate(sections):
-        html = figure.to_html(full_html=False, include_plotlyjs=number == 0, config={"displaylogo": False})
+    drawn = 0
+    for heading, text, content in sections:
+        if isinstance(content, go.Figure):
+            html = content.to_html(full_html=False, include_plotlyjs=drawn == 0, config={"displaylogo": False})
+            drawn += 1
+        else:
+            html = _html_table(content)
         parts.append(f"<h2>{escape(heading)}</h2>\n<p>{escape(text)}</p>\n{html}")
     path.parent.mkdir(parents=True, exist_ok=True)
     page = _PAGE.format(title=escape(title), lead=escape(lead), sections="\n".join(parts))
     path.write_text(page, encoding="utf-8")
+
+
+def _html_table(cells: Cells) -> str:
+    head, *body = cells
+    rows = ["<tr>" + "".join(f"<th>{escape(c)}</th>" for c in head) + "</tr>"]
+    rows += ["<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in body]
+    return '<div class="table"><table>' + "\n".join(rows) + "</table></div>"
+
+
+def prediction_figure(grid: Grid, f: Array, truth: Array, mean: Array, std: Array, names: Sequence[str]) -> go.Figure:
+    """One example's input, truth, prediction with its spread, and error, each an array on the grid."""
+    figure = (
+        _predicted_curves(grid, f, truth, mean, std) if grid.dim == 1 else _predicted_maps(grid, f, truth, mean, std)
+    )
+    figure.update_xaxes(title_text=names[0], title_standoff=4)
+    if grid.dim == 2:
+        figure.update_yaxes(title_text=names[1], title_standoff=2, col=1)
+    figure.update_layout(margin=_MARGIN, template="plotly_white", font={"color": BLACK})
+    return figure
+
+
+def _predicted_curves(grid: Grid, f: Array, truth: Array, mean: Array, std: Array) -> go.Figure:
+    figure = make_subplots(1, 3, subplot_titles=["input", "output", "prediction minus truth"], horizontal_spacing=0.07)
+    x = grid.axes[0]
+    figure.add_scatter(x=x, y=f, line={"color": BLACK}, showlegend=False, row=1, col=1)
+    for column, centre in ((2, mean), (3, np.zeros_like(mean))):
+        reach = 1.645 * std
+        figure.add_scatter(
+            x=np.concatenate([x, x[::-1]]), y=np.concatenate([centre + reach, (centre - reach)[::-1]]), fill="toself",
+            fillcolor="rgba(0,114,178,0.25)", line={"width": 0}, name="90 % interval", showlegend=column == 2,
+            hoverinfo="skip", row=1, col=column,
+        )  # fmt: skip
+    figure.add_scatter(x=x, y=truth, line={"color": BLACK}, name="truth", row=1, col=2)
+    figure.add_scatter(x=x, y=mean, line={"color": BLUE, "dash": "dash"}, name="prediction", row=1, col=2)
+    figure.add_scatter(x=x, y=mean - truth, line={"color": ORANGE}, showlegend=False, row=1, col=3)
+    figure.update_layout(height=360, legend={"x": 0.64, "y": 1, "xanchor": "right", "bgcolor": "rgba(255,255,255,0.8)"})
+    return figure
+
+
+def _predicted_maps(grid: Grid, f: Array, truth: Array, mean: Array, std: Array) -> go.Figure:
+    error = mean - truth
+    low, high = min(float(truth.min()), float(mean.min())), max(float(truth.max()), float(mean.max()))
+    size = float(np.abs(error).max()) or 1.0
+    shared: dict[str, Any] = {"colorscale": "Viridis", "zmin": low, "zmax": high}
+    fields: list[tuple[str, Array, dict[str, Any]]] = [
+        ("input", f, {"colorscale": "Cividis"}),
+        ("truth", truth, shared),
+        ("prediction", mean, shared),
+        ("prediction minus truth", error, {"colorscale": "RdBu", "reversescale": True, "zmin": -size, "zmax": size}),
+        ("standard deviation", std, {"colorscale": "Cividis", "zmin": 0}),
+    ]
+    gap = 0.055
+    figure = make_subplots(1, len(fields), subplot_titles=[title for title, _, _ in fields], horizontal_spacing=gap)
+    for column, (_, field, scale) in enumerate(fields):
+        right = figure.get_subplot(1, column + 1).xaxis.domain[1]
+        bar = {"x": right + 0.003, "xanchor": "left", "thickness": 9, "len": 1.0, "tickfont": {"size": 9}}
+        x, y = grid.axes
+        figure.add_heatmap(
+            x=x, y=y, z=field.T, **scale, colorbar={**bar, "exponentformat": "power"}, showscale=column != 1,
+            row=1, col=column + 1,
+        )  # fmt: skip
+    figure.update_annotations(font_size=13)
+    figure.update_layout(height=_WIDTH * (1 - gap * 4) / 5 + _MARGIN["t"] + _MARGIN["b"])
+    return figure
+
+
+def calibration_figure(covered: Mapping[str, Mapping[str, float]]) -> go.Figure:
+    """Observed against stated coverage of central intervals, a line per method: ``{method: {probability: share}}``."""
+    figure = go.Figure()
+    figure.add_scatter(x=[0.5, 1], y=[0.5, 1], line={"color": "#999", "dash": "dot"}, name="perfect")
+    for (name, line), style in zip(covered.items(), itertools.cycle(_STYLES), strict=False):
+        xs = sorted(line, key=float)
+        figure.add_scatter(x=[float(p) for p in xs], y=[line[p] for p in xs], name=name, **style)
+    figure.update_xaxes(title_text="probability of the central interval", range=[0.49, 1.0])
+    figure.update_yaxes(title_text="share of values inside", range=[0, 1.02])
+    figure.update_layout(height=420, width=720, margin=_MARGIN, template="plotly_white", font={"color": BLACK})
+    return figure
+
+
+def bars_figure(names: Sequence[str], series: Mapping[str, Sequence[tuple[float, float]]], axis: str) -> go.Figure:
+    """Groups of bars with error bars: ``{series: [(mean, deviation) per name]}``."""
+    figure = go.Figure()
+    for (name, values), colour in zip(series.items(), (BLUE, ORANGE, GREEN), strict=False):
+        figure.add_bar(
+            x=list(names), y=[v for v, _ in values], name=name, marker_color=colour,
+            error_y={"type": "data", "array": [d for _, d in values], "visible": any(d for _, d in values)},
+        )  # fmt: skip
+    figure.update_yaxes(title_text=axis, rangemode="tozero")
+    figure.update_layout(height=380, width=820, margin=_MARGIN, template="plotly_white", font={"color": BLACK})
+    return figure
 
 
 def _mesh(grid: Grid) -> str:

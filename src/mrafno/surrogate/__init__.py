@@ -1,5 +1,6 @@
 """The surrogate: a probabilistic multi-resolution Fourier neural operator and five ways to infer it."""
 
+from mrafno.surrogate.adapters import input_channels
 from mrafno.surrogate.base import Fit, Surrogate
 from mrafno.surrogate.inference import (
     SURROGATES,
@@ -21,4 +22,5 @@ __all__ = [
     "Surrogate",
     "Variational",
     "get_surrogate",
+    "input_channels",
 ]

@@ -4,7 +4,8 @@ import abc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import torch
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrafno.dataset import Dataset, Normaliser
-from mrafno.errors import SurrogateError
+from mrafno.errors import CheckpointError, SurrogateError
 from mrafno.grids import Array, Domain, Grid, relative_l2
 from mrafno.records import Prediction
+from mrafno.surrogate.adapters import Build, MemberModules, Model
 from mrafno.surrogate.calibration import best_shift
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.presets import Preset, network_preset, training_preset
@@ -68,9 +70,16 @@ class Surrogate(abc.ABC):
         seed: the source of all randomness; the same seed on the same machine gives the same bits.
         dtype: ``float32`` or ``float64``.
         device: ``auto`` (a GPU where there is one), or a torch device.
+        model: builds a module of your own to serve as the network; see :mod:`mrafno.surrogate.adapters`.
     """
 
     name: ClassVar[str]
+    #: Whether ``model`` may be given: the others reach into the network's layers and weights.
+    takes_model: ClassVar[bool] = False
+    #: Constructor arguments and attributes that only this way of inference has.
+    own_settings: ClassVar[tuple[str, ...]] = ()
+    #: Attributes that hold what was learnt, as tensors by name.
+    learnt: ClassVar[tuple[str, ...]] = ("weights",)
     #: Networks that are trained side by side.
     members: int = 1
 
@@ -84,6 +93,7 @@ class Surrogate(abc.ABC):
         seed: int = 0,
         dtype: Literal["float32", "float64"] = "float32",
         device: str = "auto",
+        model: Build | None = None,
     ) -> None:
         self.domain = domain
         self.seed = seed
@@ -93,6 +103,9 @@ class Surrogate(abc.ABC):
             raise SurrogateError(f"surrogate: dtype must be float32 or float64, got {dtype!r}.")
         self.dtype: torch.dtype = getattr(torch, dtype)
         self.device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+        if model is not None and not self.takes_model:
+            raise SurrogateError(f"{self.name}: it needs mrafno's own network. Give model to an ensemble or a point.")
+        self.model = None if model is None else Model(model)
         self.normaliser: Normaliser | None = None
         self.weights: dict[str, Tensor] = {}
         self.shift = 0.0
@@ -304,16 +317,41 @@ class Surrogate(abc.ABC):
 
     def _blank(self, members: int) -> MemberFNO:
         with torch.device("meta"):
+            return self._made(members)
+
+    def _made(self, members: int) -> MemberFNO:
+        """A network with all weights zero: the one place that knows whether it is a person's own."""
+        if self.model is None:
             return MemberFNO(self.network_settings, members, self.dtype)
+        # The same calls, other weights.
+        return cast(MemberFNO, MemberModules(self.network_settings, self.model, members, self.dtype))
 
     def _started(self, warm: bool) -> MemberFNO:
         """A network to train: the last fit's for a warm start, freshly initialised else."""
-        network = MemberFNO(self.network_settings, self.members, self.dtype)
+        network = self._made(self.members)
         if warm:
             network.load_state_dict(self.weights)
         else:
             network.initialise([seed_of(self.seed, self.fits, member) for member in range(self.members)])
         return network.to(self.device)
+
+    # Keeping.
+
+    def save(self, folder: Path | str) -> None:
+        """Write a checkpoint; see :mod:`mrafno.surrogate.checkpoint`."""
+        from mrafno.surrogate import checkpoint  # it imports every way of inference, and they this module
+
+        checkpoint.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: Path | str, *, device: str = "auto", model: Build | None = None) -> Self:
+        """Read a checkpoint of this way of inference; ``Surrogate.load`` reads one of any."""
+        from mrafno.surrogate import checkpoint
+
+        found = checkpoint.load(folder, device=device, model=model)
+        if not isinstance(found, cls):
+            raise CheckpointError(f"checkpoint {folder}: it holds {found.name} inference. Read it with Surrogate.load.")
+        return found
 
 
 class _Reporter:

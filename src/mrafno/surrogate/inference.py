@@ -16,7 +16,7 @@ prediction, checkpoints and features are written once.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -33,6 +33,8 @@ class Ensemble(Surrogate):
     """Independent networks."""
 
     name = "ensemble"
+    own_settings: ClassVar[tuple[str, ...]] = ("members",)
+    takes_model = True
 
     def __init__(self, domain: Domain, *, members: int = 5, **settings: Any) -> None:
         if members < 1:
@@ -55,6 +57,7 @@ class Point(Ensemble):
     """The standard Fourier neural operator: one network, trained on relative L2 (its noise learnt beside it)."""
 
     name = "point"
+    own_settings = ()
 
     def __init__(self, domain: Domain, **settings: Any) -> None:
         super().__init__(domain, members=1, **settings)
@@ -67,6 +70,7 @@ class Dropout(Surrogate):
     """One network, trained and asked with a random part of its channels off; a sample keeps its part for all inputs."""
 
     name = "dropout"
+    own_settings = ("rate", "samples")
 
     def __init__(self, domain: Domain, *, rate: float = 0.1, samples: int = 20, **settings: Any) -> None:
         if not 0 < rate < 1:
@@ -108,6 +112,7 @@ class Langevin(Surrogate):
     """
 
     name = "sgld"
+    own_settings = ("samples", "burn_in", "step")
 
     def __init__(
         self, domain: Domain, *, samples: int = 20, burn_in: float = 0.7, step: float = 1e-4, **settings: Any
@@ -179,6 +184,8 @@ class Variational(Surrogate):
     """
 
     name = "svi"
+    own_settings = ("samples", "start")
+    learnt = ("weights", "_centres", "_spreads")
 
     def __init__(self, domain: Domain, *, samples: int = 20, start: float = 1e-3, **settings: Any) -> None:
         self._samples, self.start = samples, start

@@ -38,7 +38,7 @@ class NetworkSettings:
     """Size and shape of a network; all that is needed to build it anew.
 
     ``modes`` are Fourier modes per axis, ``bins`` the cells per axis that the variance branch looks at, ``zero`` the
-    (start, end) of each axis where outputs vanish.
+    (start, end) of each axis where outputs vanish; ``residual`` adds each layer's input to its output.
     """
 
     in_channels: int
@@ -52,6 +52,7 @@ class NetworkSettings:
     bins: int = 4
     embedding: Embedding = "onehot"
     zero: tuple[tuple[bool, bool], ...] = ()
+    residual: bool = False
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -59,6 +60,12 @@ class NetworkSettings:
             raise SurrogateError(f"network: grids of {self.dim} axes are not supported. Use 1 or 2.")
         if len(self.modes) != self.dim:
             raise SurrogateError(f"network: modes {self.modes} do not fit {self.dim} axes. Give one number per axis.")
+        if min(self.modes) < 1:
+            raise SurrogateError(f"network: every axis needs 1 mode or more, got {self.modes}.")
+        if self.zero and len(self.zero) != self.dim:
+            raise SurrogateError(
+                f"network: zero boundaries {self.zero} do not fit {self.dim} axes. Give one pair each."
+            )
         if self.embedding not in ("onehot", "positional"):
             raise SurrogateError(f"network: unknown embedding {self.embedding!r}. Choose onehot or positional.")
         for name in ("in_channels", "out_channels", "levels", "width", "layers", "hidden", "bins"):
@@ -182,9 +189,10 @@ class MemberFNO(nn.Module):
         v = (own.view(*own.shape[:2], batch, -1) + shared[:, :, None]).view(*own.shape[:2], batch, *shape)
         v = self.lift_out(functional.gelu(v))
         for i, layer in enumerate(self.layers):
-            v = layer(v, mesh)
+            update = layer(v, mesh)
             if i + 1 < len(self.layers):
-                v = functional.gelu(v)
+                update = functional.gelu(update)
+            v = v + update if s.residual else update
             if masks is not None:
                 v = v * masks[i].view(*masks[i].shape, *[1] * s.dim)
         return v

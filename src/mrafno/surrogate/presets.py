@@ -20,10 +20,10 @@ def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSet
     if preset == "paper":
         values = {"width": 64, "modes": (12, 12) if two else (16,), "hidden": 128}
     else:
-        values = {"width": 32, "modes": (10, 10) if two else (14,), "hidden": 64}
+        values = {"width": 32, "modes": (8, 8) if two else (14,), "hidden": 64, "residual": True}
         # Multiplying by a distance to the boundary helps smooth outputs; thin layers in one dimension it hurts.
         values["zero"] = domain.zero_boundary if two else ()
-    coarsest = min(domain.grids[0].shape)
+    coarsest = min(min(grid.shape) for grid in domain.grids)
     values["modes"] = tuple(min(k, coarsest // 2) for k in values["modes"])
     shape = {
         "in_channels": domain.in_channels,
@@ -48,7 +48,7 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "loss": "likelihood",
         }
     elif domain.dim == 2:
-        values = {"iterations": 3000, "batch": 20, "points": 32}
+        values = {"iterations": 1500, "batch": 20, "points": 32}
     else:
         values = {"iterations": 4000, "batch": 40}
     return TrainingSettings(**{**values, **_checked(TrainingSettings, changes)})

@@ -59,7 +59,11 @@ def weights(points: Points, period: float) -> NDArray[np.float64]:
     """Quadrature weights on [0, 1]: each point stands for what lies nearest to it (the trapezoidal rule on nodes)."""
     x = np.asarray(points)
     if period == 1.0:
-        return np.full(len(x), 1.0 / len(x))
+        gaps = np.diff(x, append=x[0] + 1.0)
+        if np.ptp(gaps) < 1e-9:
+            return np.full(len(x), 1.0 / len(x))
+        # A stride that does not divide the axis, or nodes of which the last is the first again.
+        return np.asarray((gaps + np.roll(gaps, 1)) / 2)
     edges = np.concatenate([[0.0], (x[1:] + x[:-1]) / 2, [1.0]])
     return np.diff(edges)
 
@@ -185,6 +189,7 @@ def convolve(values: Tensor, weight: Tensor, mesh: Mesh, modes: tuple[int, ...],
     return _Convolution.apply(values, weight, analysis, synthesis)  # type: ignore[no-any-return, no-untyped-call]
 
 
+@lru_cache(maxsize=1024)
 def use_fft(mesh: Mesh, modes: tuple[int, ...]) -> bool:
     """Whether a fast transform is the better choice: uniform axes, whole numbers of points in a period, many modes.
 
@@ -193,7 +198,7 @@ def use_fft(mesh: Mesh, modes: tuple[int, ...]) -> bool:
     """
     lengths = [_padded_length(points, period) for points, period in zip(mesh.axes, mesh.periods, strict=True)]
     return all(
-        length is not None and 2 * k > FFT_FACTOR * math.log2(length) * length / n
+        length is not None and length + 1 >= 2 * k > FFT_FACTOR * math.log2(length) * length / n
         for length, k, n in zip(lengths, modes, mesh.shape, strict=True)
     )
 

@@ -1,0 +1,1 @@
+"""The publication's tables and figures, made anew."""

@@ -1,0 +1,225 @@
+"""Five ways of inference on the same fixed examples: the publication's Table 1.
+
+Each run draws 400 inputs. Once, 200 are simulated on the finest mesh and 200 on the coarsest (``mixed``); once, all 400
+on the coarsest (``coarse``). Every method learns from both sets and is measured on the same 200 fine test examples.
+
+A run's result is a file of its own, named by what determines it, so a study that was interrupted goes on where it
+stopped.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mrafno._version import __version__
+from mrafno.dataset import Dataset
+from mrafno.errors import MrafnoError
+from mrafno.evaluate import evaluate
+from mrafno.examples import cores, one_thread_each, solve_examples
+from mrafno.grids import Array
+from mrafno.surrogate import SURROGATES, get_surrogate
+from mrafno.surrogate.base import Watch
+from mrafno.tasks import Task, get_task
+
+#: The order of the table, which is the publication's.
+METHODS = ("point", "dropout", "sgld", "svi", "ensemble")
+MIXES = ("mixed", "coarse")
+TEST_SEED = 10_000
+#: Test examples of the first seed whose predictions are kept for the page.
+SHOWN = 3
+
+#: Li et al. (2024), Table 1: relative L2, NLL, and error increase in percent when fine examples become coarse.
+PAPER: dict[str, dict[str, tuple[float, float | None, float]]] = {
+    "burgers": {
+        "point": (0.0575, None, 296),
+        "dropout": (0.0791, 177, 332),
+        "sgld": (0.0804, 223, 201),
+        "svi": (0.1182, 392, 111),
+        "ensemble": (0.0586, 44.6, 287),
+    },
+    "darcy": {
+        "point": (0.0891, None, 219),
+        "dropout": (0.1038, 4448, 233),
+        "sgld": (0.0933, 3683, 184),
+        "svi": (0.0946, 4028, 188),
+        "ensemble": (0.0876, 1168, 202),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is studied; everything here is part of a run's name."""
+
+    task: str
+    preset: str = "fast"
+    examples: int = 200
+    tests: int = 200
+    iterations: int | None = None
+
+    @staticmethod
+    def quick(task: str, preset: str = "fast") -> "Setup":
+        """A study that shows that everything works, in a minute or two, and nothing about accuracy."""
+        return Setup(task, preset, examples=20, tests=20, iterations=60)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: a method, a seed and a mix of examples."""
+
+    setup: Setup
+    method: str
+    seed: int
+    mix: str
+
+    @property
+    def file(self) -> str:
+        """Name of the result's file."""
+        s = self.setup
+        size = f"{s.examples}-{s.tests}" + (f"-{s.iterations}" if s.iterations else "")
+        return f"{s.task}-{s.preset}-{size}-{self.method}-{self.mix}-{self.seed}.json"
+
+
+def jobs(setup: Setup, methods: Sequence[str], seeds: int) -> list[Job]:
+    """All runs of a study, the first seed's first."""
+    for method in methods:
+        if method not in SURROGATES:
+            raise MrafnoError(f"unknown method {method!r}. The known ones are {', '.join(METHODS)}.")
+    if setup.task not in PAPER:
+        raise MrafnoError(f"the fixed study knows {' and '.join(PAPER)}, not {setup.task!r}.")
+    return [Job(setup, method, seed, mix) for seed in range(seeds) for method in methods for mix in MIXES]
+
+
+def examples(task: Task, setup: Setup, seed: int, mix: str, *, progress: bool = False) -> Dataset:
+    """A run's training examples; the same inputs whatever the mix."""
+    f = task.sample(2 * setup.examples, seed=seed)
+    fine = setup.examples if mix == "mixed" else 0
+    coarse = task.restrict(f[fine:], 0), solve_examples(task, f[fine:], 0, progress=progress)
+    pairs: list[tuple[Array, Array] | None] = [coarse, *[None] * (task.levels - 1)]
+    if fine:
+        last = task.levels - 1
+        pairs[-1] = f[:fine], solve_examples(task, f[:fine], last, progress=progress)
+    return Dataset.of(task.domain, pairs)
+
+
+def run_job(job: Job, folder: Path, watch: Watch | None = None) -> dict[str, Any]:
+    """One run: its result, from its file if it is there, else computed and kept."""
+    path = folder / job.file
+    if path.exists():
+        return dict(json.loads(path.read_text()))
+    task = get_task(job.setup.task)
+    data = examples(task, job.setup, job.seed, job.mix)
+    f = task.sample(job.setup.tests, seed=TEST_SEED)
+    truth = solve_examples(task, f, task.levels - 1, progress=False)
+    training = {"iterations": job.setup.iterations} if job.setup.iterations else {}
+    surrogate = get_surrogate(job.method, task.domain, preset=job.setup.preset, seed=job.seed, training=training)
+    start = time.perf_counter()
+    fit = surrogate.fit(data, watch=watch)
+    result: dict[str, Any] = {
+        "job": asdict(job),
+        "version": __version__,
+        "seconds": time.perf_counter() - start,
+        "threads": torch.get_num_threads(),
+        "held_in_error": fit.held_in_error if math.isfinite(fit.held_in_error) else None,
+        "shift": fit.shift,
+        "events": list(fit.events),
+        "metrics": evaluate(surrogate, f, truth).as_json(),
+    }
+    if job.seed == 0 and job.mix == "mixed":
+        shown = surrogate.predict(f[:SHOWN])
+        result["shown"] = {"mean": shown.center.tolist(), "std": shown.std.tolist()}
+    folder.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(result))
+    part.replace(path)
+    return result
+
+
+def run_study(
+    todo: Sequence[Job],
+    folder: Path,
+    *,
+    workers: int = 1,
+    watch: Callable[[Job, float, float, float], None] | None = None,
+    done: Callable[[Job, dict[str, Any]], None] | None = None,
+) -> list[dict[str, Any]]:
+    """All results, in the order of ``todo``.
+
+    One worker uses all cores for one run after another; more of them share the cores, which is faster altogether and
+    slower for each. ``watch`` hears of the progress inside a run (with one worker), ``done`` of every finished one.
+    """
+    results: dict[Job, dict[str, Any]] = {}
+    if workers == 1:
+        torch.set_num_threads(cores())
+        for job in todo:
+            own: Watch | None = (lambda d, loss, e, job=job: watch(job, d, loss, e)) if watch else None
+            results[job] = run_job(job, folder, own)
+            if done:
+                done(job, results[job])
+    else:
+        with one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            futures = [(job, pool.submit(run_job, job, folder)) for job in todo]
+            try:
+                for job, future in futures:
+                    results[job] = future.result()
+                    if done:
+                        done(job, results[job])
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+    return [results[job] for job in todo]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method's line of the table: means and standard deviations over seeds."""
+
+    method: str
+    seeds: int
+    error: tuple[float, float]
+    nll: tuple[float, float]
+    nll_per_value: tuple[float, float]
+    increase: tuple[float, float]
+    coverage: dict[str, float]
+    seconds: float
+
+
+def table(results: Sequence[dict[str, Any]]) -> list[Row]:
+    """Results summed up per method."""
+    rows = []
+    for method in METHODS:
+        mixed, coarse = (
+            {r["job"]["seed"]: r for r in results if r["job"]["method"] == method and r["job"]["mix"] == mix}
+            for mix in MIXES
+        )
+        seeds = sorted(mixed.keys() & coarse.keys())
+        if not seeds:
+            continue
+        metrics = [mixed[s]["metrics"] for s in seeds]
+        ratios = [100 * (coarse[s]["metrics"]["relative_l2"] / mixed[s]["metrics"]["relative_l2"] - 1) for s in seeds]
+        rows.append(
+            Row(
+                method=method,
+                seeds=len(seeds),
+                error=_mean_std([m["relative_l2"] for m in metrics]),
+                nll=_mean_std([m["nll"] for m in metrics]),
+                nll_per_value=_mean_std([m["nll_per_value"] for m in metrics]),
+                increase=_mean_std(ratios),
+                coverage={p: float(np.mean([m["coverage"][p] for m in metrics])) for p in metrics[0]["coverage"]},
+                seconds=float(np.mean([mixed[s]["seconds"] for s in seeds])),
+            )
+        )
+    return rows
+
+
+def _mean_std(values: Sequence[float]) -> tuple[float, float]:
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -1,0 +1,500 @@
+"""Training: exact likelihoods, honest batches, and a loop that gives the same bits and survives a member's death."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import Independent, MultivariateNormal, Normal
+
+from mrafno.dataset import Dataset, Normaliser
+from mrafno.errors import SurrogateError, TrainingError
+from mrafno.grids import Domain, Grid
+from mrafno.surrogate.network import MemberFNO, NetworkSettings
+from mrafno.surrogate.spectral import Mesh
+from mrafno.surrogate.training import (
+    LOG_VAR_BOUNDS,
+    Batches,
+    TrainingSettings,
+    adam,
+    bounded,
+    domain_mesh,
+    example_losses,
+    folds,
+    forget,
+    negative_log_likelihood,
+    network_objective,
+    stride_of,
+    train,
+    values_per_example,
+)
+
+SEEDS = [[0, 0], [0, 1], [0, 2]]
+
+
+def domain_of(*shapes, layout="periodic", inputs=1, outputs=1):
+    grids = tuple(Grid(shape, (layout,) * len(shape)) for shape in shapes)
+    return Domain(inputs, outputs, grids, ((False, False),) * len(shapes[0]))
+
+
+def data_of(domain, sizes, seed=0):
+    """Every value tells its example and point: ``row + index / 10000``, outputs the negative of it."""
+    pairs = []
+    for n, grid in zip(sizes, domain.grids, strict=True):
+        points = np.arange(math.prod(grid.shape)).reshape(grid.shape) / 10000
+        f = np.arange(n).reshape(-1, 1, *[1] * grid.dim) + points[None, None]
+        f = np.broadcast_to(f, (n, 1, *grid.shape))
+        pairs.append((np.repeat(f, domain.in_channels, 1), -np.repeat(f, domain.out_channels, 1)))
+    return Dataset.of(domain, pairs)
+
+
+UNIT = Normaliser((0.0,), (1.0,), (0.0,), (1.0,))
+
+
+def batches_of(data, *, held_in=None, seeds=SEEDS, **settings):
+    return Batches(data, UNIT, TrainingSettings(**settings), seeds, held_in=held_in, dtype=torch.float64)
+
+
+# Losses.
+
+
+@pytest.mark.parametrize("shape", [(2, 9), (3, 4, 5)])
+def test_likelihood_equals_torch_distributions(shape):
+    """With the factor d on the log-variance: d independent values of one variance, and as one dense Gaussian."""
+    generator = torch.Generator().manual_seed(0)
+    mean, target = (torch.randn(4, 3, *shape, generator=generator, dtype=torch.float64) for _ in range(2))
+    log_var = torch.randn(4, 3, generator=generator, dtype=torch.float64)
+    found = negative_log_likelihood(mean, log_var, target)
+    scale = torch.exp(log_var / 2).view(4, 3, *[1] * len(shape)).expand_as(mean)
+    expected = -Independent(Normal(mean, scale), len(shape)).log_prob(target)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    d = math.prod(shape)
+    dense = MultivariateNormal(mean.flatten(2), torch.exp(log_var)[..., None, None] * torch.eye(d, dtype=torch.float64))
+    torch.testing.assert_close(found, -dense.log_prob(target.flatten(2)), rtol=1e-12, atol=0)
+
+
+def test_likelihood_loss_divides_by_the_values_of_an_average_example():
+    """So the sum over all examples is the exact likelihood of all values, over one constant."""
+    domain = domain_of((8,), (16,), outputs=2)
+    data = data_of(domain, (6, 2))
+    average = 2 * (6 * 8 + 2 * 16) / 8
+    shares = values_per_example(data)
+    np.testing.assert_allclose(shares, [16 / average, 32 / average])
+    generator = torch.Generator().manual_seed(0)
+    for level, n in enumerate((8, 16)):
+        mean, target = (torch.randn(2, 3, 2, n, generator=generator, dtype=torch.float64) for _ in range(2))
+        log_var = torch.randn(2, 3, generator=generator, dtype=torch.float64)
+        found = example_losses(mean, log_var, target, "likelihood", shares[level])
+        torch.testing.assert_close(found, negative_log_likelihood(mean, bounded(log_var), target) / average)
+
+
+def test_best_log_variance_of_the_likelihood_is_that_of_the_residuals():
+    """Without the factor d the minimum would be elsewhere."""
+    residual = 0.3 * torch.randn(1, 1, 2, 500, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    log_var = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
+    for loss in ("likelihood", "composite"):
+        optimum = torch.log(residual.square().mean()).item()
+        # The softly bounded value is what the likelihood sees.
+        raw = torch.full_like(log_var, optimum).requires_grad_()
+        inverse = raw + (raw - bounded(raw)).detach()
+        value = example_losses(torch.zeros_like(residual), inverse, residual, loss)
+        (gradient,) = torch.autograd.grad(value.sum(), inverse)
+        assert abs(gradient.item()) < 1e-3
+        (away,) = torch.autograd.grad(
+            example_losses(torch.zeros_like(residual), inverse + 0.5, residual, loss).sum(), inverse
+        )
+        assert away.item() > 0.1
+
+
+def test_log_variance_is_bounded_softly():
+    low, high = LOG_VAR_BOUNDS
+    x = torch.linspace(-60, 60, 2401, dtype=torch.float64, requires_grad=True)
+    y = bounded(x)
+    assert y.min() >= low - 1e-6
+    assert y.max() <= high
+    assert (y.diff() >= 0).all()
+    (slope,) = torch.autograd.grad(y.sum(), x)
+    inside = (x > low + 8) & (x < high - 8)
+    torch.testing.assert_close(y[inside], x[inside], rtol=0, atol=1e-3)
+    assert (slope >= 0).all()
+    assert (slope <= 1).all()
+    extreme = bounded(torch.tensor([-1e30, 1e30, -math.inf, math.inf]))
+    torch.testing.assert_close(extreme, torch.tensor([low, high, low, high]), rtol=0, atol=1e-5)
+
+
+def test_composite_loss_is_relative_error_and_the_likelihood_of_the_noise():
+    generator = torch.Generator().manual_seed(0)
+    mean, target = (torch.randn(2, 3, 1, 16, generator=generator, dtype=torch.float64) for _ in range(2))
+    log_var = torch.randn(2, 3, generator=generator, dtype=torch.float64)
+    relative = (mean - target).flatten(2).norm(dim=-1) / target.flatten(2).norm(dim=-1)
+    expected = relative + negative_log_likelihood(mean, bounded(log_var), target) / 16
+    torch.testing.assert_close(example_losses(mean, log_var, target, "composite"), expected)
+
+
+def test_variance_of_the_composite_loss_does_not_reach_the_mean():
+    mean = torch.randn(1, 2, 1, 8, dtype=torch.float64, requires_grad=True)
+    target = torch.randn(1, 2, 1, 8, dtype=torch.float64)
+    log_var = torch.zeros(1, 2, dtype=torch.float64, requires_grad=True)
+    gradients = []
+    for shift in (0.0, -5.0):
+        value = example_losses(mean, log_var + shift, target, "composite").sum()
+        gradients.append(torch.autograd.grad(value, (mean, log_var)))
+    assert torch.equal(gradients[0][0], gradients[1][0])
+    assert not torch.equal(gradients[0][1], gradients[1][1])
+
+
+def network_and_batches(loss, seeds=(1, 2), **settings):
+    domain = domain_of((8,), (12,))
+    data = smooth_data(domain, (4, 3))
+    batches = Batches(
+        data,
+        Normaliser.fit(data),
+        TrainingSettings(batch=4, loss=loss, **settings),
+        SEEDS[: len(seeds)],
+        dtype=torch.float64,
+    )
+    network = MemberFNO(
+        NetworkSettings(in_channels=1, out_channels=1, levels=2, dim=1, width=4, modes=(3,), layers=2, hidden=4),
+        len(seeds),
+        torch.float64,
+    )
+    return network.initialise(seeds), batches
+
+
+def smooth_data(domain, sizes, seed=0):
+    rng = np.random.default_rng(seed)
+    pairs = []
+    for n, grid in zip(sizes, domain.grids, strict=True):
+        angle = 2 * np.pi * (grid.axes[0] + rng.uniform(size=(n, 1, 1)))
+        pairs.append((np.sin(angle), np.cos(angle)))
+    return Dataset.of(domain, pairs)
+
+
+@pytest.mark.parametrize("loss", ["composite", "likelihood"])
+def test_only_composite_keeps_the_variance_from_the_shared_layers(loss):
+    gradients = []
+    for bias in (0.0, 3.0):
+        network, batches = network_and_batches(loss)
+        with torch.no_grad():
+            network.variance_out.bias += bias
+        network_objective(network, batches, loss)().sum().backward()
+        gradients.append({name: p.grad for name, p in network.named_parameters()})
+    for name, gradient in gradients[0].items():
+        assert torch.equal(gradient, gradients[1][name]) == (loss == "composite" and not name.startswith("variance"))
+
+
+@pytest.mark.parametrize("loss", ["composite", "likelihood"])
+def test_losses_of_zero_targets_and_perfect_means_have_finite_gradients(loss):
+    for target in (torch.zeros(1, 2, 1, 8), torch.ones(1, 2, 1, 8)):
+        for mean in (torch.zeros(1, 2, 1, 8), target.clone(), torch.full((1, 2, 1, 8), 1e-30)):
+            mean, log_var = mean.requires_grad_(), torch.tensor([[-1e4, 1e4]], requires_grad=True)
+            value = example_losses(mean, log_var, target, loss)
+            gradients = torch.autograd.grad(value.sum(), (mean, log_var))
+            assert value.isfinite().all()
+            assert all(g.isfinite().all() for g in gradients)
+
+
+# Batches.
+
+
+def rows_of(f):
+    return np.floor(f[..., 0, 0].numpy() + 1e-9).astype(int)
+
+
+def test_every_member_sees_every_example_once_an_epoch_in_its_own_order():
+    data = data_of(domain_of((8,)), (12,))
+    batches = batches_of(data, batch=4)
+    orders = []
+    for _ in range(3):
+        seen = np.concatenate([rows_of(f) for _ in range(3) for _, _, f, _ in batches.draw()], axis=1)
+        assert seen.shape == (3, 12)
+        np.testing.assert_array_equal(np.sort(seen, axis=1), np.tile(np.arange(12), (3, 1)))
+        orders += [tuple(row) for row in seen]
+    assert len(set(orders)) == 9
+
+
+def test_an_epoch_need_not_be_a_whole_number_of_batches():
+    batches = batches_of(data_of(domain_of((8,)), (7,)), batch=3)
+    seen = np.concatenate([rows_of(f) for _ in range(7) for _, _, f, _ in batches.draw()], axis=1)
+    for row in seen:
+        np.testing.assert_array_equal(np.bincount(row), np.full(7, 3))
+        np.testing.assert_array_equal(np.sort(row[:7]), np.arange(7))
+
+
+def test_inputs_and_outputs_stay_together_with_their_level_and_mesh():
+    domain = domain_of((8,), (20,))
+    batches = batches_of(data_of(domain, (5, 6)), batch=6)
+    drawn = list(batches.draw())
+    assert [level for level, *_ in drawn] == [0, 1]
+    for level, mesh, f, y in drawn:
+        assert mesh == domain_mesh(domain, level)
+        assert f.shape[2:] == (1, *mesh.shape)
+        assert torch.equal(f, -y)
+
+
+def test_a_member_draws_the_same_whatever_the_others():
+    data = data_of(domain_of((8,)), (9,))
+    three, two = batches_of(data, batch=4), batches_of(data, batch=4, seeds=[SEEDS[0], [5, 5]])
+    for _ in range(5):
+        ((_, _, f, _),), ((_, _, g, _),) = three.draw(), two.draw()
+        assert torch.equal(f[0], g[0])
+
+
+def test_held_in_rows_never_appear():
+    data = data_of(domain_of((8,), (12,)), (20, 10))
+    held_in = folds(data.sizes, 0.2, 3, seed=4)
+    batches = batches_of(data, batch=9, held_in=held_in)
+    seen = [[set() for _ in range(2)] for _ in range(3)]
+    for _ in range(30):
+        for level, _, f, _ in batches.draw():
+            for member, row in enumerate(rows_of(f)):
+                seen[member][level] |= set(row.tolist())
+    for member in range(3):
+        for level, n in enumerate(data.sizes):
+            assert seen[member][level] == set(range(n)) - set(held_in[member][level].tolist())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batch", "expected"),
+    [
+        ((200, 200), 40, (20, 20)),
+        ((300, 100), 40, (30, 10)),
+        ((1, 399), 40, (1, 40)),  # none is forgotten
+        ((3, 2), 40, (3, 2)),
+        ((0, 9), 4, (4,)),
+    ],
+)
+def test_a_batch_is_shared_in_proportion(sizes, batch, expected):
+    batches = batches_of(data_of(domain_of((4,), (6,)), sizes), batch=batch)
+    drawn = {level: f.shape[1] for level, _, f, _ in batches.draw()}
+    assert tuple(drawn.values()) == expected
+    assert all(sizes[level] for level in drawn)
+
+
+@pytest.mark.parametrize(("shape", "layout"), [((24,), "cells"), ((13, 17), "nodes"), ((12, 18), "periodic")])
+def test_strided_subsets_are_the_right_points(shape, layout):
+    """Values tell their point, so each must stand where the mesh says; all offsets occur."""
+    domain = domain_of(shape, layout=layout)
+    batches = batches_of(data_of(domain, (5,)), batch=3, points=4)
+    stride = batches.strides[0]
+    assert stride == min(shape) // 4
+    seen = set()
+    for _ in range(60):
+        ((_, mesh, f, y),) = batches.draw()
+        assert min(mesh.shape) >= 4
+        assert f.shape[3:] == mesh.shape
+        assert torch.equal(f, -y)
+        index = np.rint((f[0, 0, 0].numpy() % 1) * 10000).astype(int)
+        where = np.stack(np.unravel_index(index, shape))
+        for axis, points in enumerate(domain.grids[0].axes):
+            expected = np.reshape(mesh.axes[axis], [-1 if i == axis else 1 for i in range(len(shape))])
+            np.testing.assert_array_equal(points[where[axis]], np.broadcast_to(expected, mesh.shape))
+        seen.add(tuple(where[(slice(None), *[0] * len(shape))].tolist()))
+    assert len(seen) == stride ** len(shape)
+
+
+@pytest.mark.parametrize(
+    ("shape", "points", "stride"),
+    [
+        ((128, 128), 32, 4),
+        ((129,), 32, 4),
+        ((63,), 32, 1),
+        ((64,), 32, 2),
+        ((128,), 0, 1),
+        ((32, 128), 32, 1),
+        ((8,), 32, 1),
+    ],
+)
+def test_stride(shape, points, stride):
+    assert stride_of(shape, points) == stride
+
+
+def test_no_examples_is_an_error():
+    with pytest.raises(SurrogateError, match="no examples"):
+        batches_of(Dataset.of(domain_of((4,)), [None]))
+
+
+# Folds.
+
+
+def test_folds_are_disjoint_and_of_the_right_size():
+    for level, n in enumerate((200, 40, 4)):
+        rows = [member[level] for member in folds((200, 40, 4), 0.05, 5, seed=0)]
+        assert [len(r) for r in rows] == [0 if n < 5 else round(0.05 * n)] * 5
+        together = np.concatenate(rows)
+        assert len(set(together.tolist())) == len(together)
+        assert all(0 <= r < n for r in together)
+
+
+def test_few_examples_are_shared_by_folds_but_never_all_left_out():
+    rows = [member[0] for member in folds((6,), 0.5, 5, seed=0)]
+    assert all(len(set(r.tolist())) == 3 for r in rows)
+    assert [len(member[0]) for member in folds((20,), 0.0, 3, seed=0)] == [0, 0, 0]
+
+
+# The loop.
+
+
+@pytest.mark.parametrize("schedule", ["onecycle", "cosine", "constant"])
+def test_schedules(schedule):
+    settings = TrainingSettings(iterations=100, rate=2e-3, schedule=schedule)
+    rates = np.array([settings.rate_at(step) for step in range(100)])
+    assert (rates > 0).all()
+    np.testing.assert_allclose(rates.max(), 2e-3, rtol=1e-12)
+    if schedule == "onecycle":
+        assert rates.argmax() == 20
+        assert (np.diff(rates[:21]) > 0).all()
+        assert (np.diff(rates[20:]) < 0).all()
+        np.testing.assert_allclose(rates[0], 0.04 * 2e-3)
+    if schedule == "cosine":
+        np.testing.assert_allclose(rates, 1e-3 * (1 + np.cos(np.pi * np.arange(100) / 100)))
+    assert (rates[-1] == 2e-3) if schedule == "constant" else (rates[-1] < 2e-5)
+
+
+class Parabolas:
+    """Members that slide down (x - target)^2 each, with a poison for one of them at given steps."""
+
+    def __init__(self, members=3, poison=(), victim=1):
+        self.x = torch.zeros(members, 2, dtype=torch.float64, requires_grad=True)
+        self.target = torch.arange(1, 2 * members + 1, dtype=torch.float64).view(members, 2)
+        self.optimiser = torch.optim.Adam([self.x], lr=0.1, fused=True)
+        self.step, self.poison, self.victim, self.restarts = 0, set(poison), victim, []
+
+    def objective(self):
+        if self.step in self.poison:
+            with torch.no_grad():
+                self.x[self.victim] = math.nan
+        self.step += 1
+        return (self.x - self.target).square().sum(1)
+
+    def restart(self, member, times):
+        self.restarts.append((member, times))
+        with torch.no_grad():
+            self.x[member] = 0.0
+
+    def train(self, iterations=400, **options):
+        settings = TrainingSettings(iterations=iterations, rate=0.1)
+        return train(self.objective, self.optimiser, settings, **{"restart": self.restart, **options})
+
+
+def test_the_loop_minimises_every_member():
+    problem, seen, steps = Parabolas(), [], []
+    history = problem.train(watch=lambda step, losses: seen.append((step, losses)), after_step=steps.append)
+    torch.testing.assert_close(problem.x.detach(), problem.target, rtol=0, atol=1e-2)
+    assert steps == list(range(400))
+    assert [step for step, _ in seen] == history.steps == [*range(0, 400, 25), 399]
+    assert [losses for _, losses in seen] == history.losses
+    assert history.events == []
+    assert problem.restarts == []
+
+
+def test_a_member_that_diverges_is_restarted_and_the_others_notice_nothing():
+    healthy, poisoned = Parabolas(), Parabolas(poison=[60])
+    healthy.train()
+    history = poisoned.train()
+    assert poisoned.restarts == [(1, 1)]
+    assert history.events == ["member 1 diverged at step 75 and was restarted"]
+    assert torch.equal(poisoned.x[[0, 2]], healthy.x[[0, 2]])
+    assert poisoned.x.isfinite().all()
+    # Long enough before the end for the member to arrive as well.
+    torch.testing.assert_close(poisoned.x.detach(), poisoned.target, rtol=0, atol=0.2)
+
+
+def test_the_members_of_a_network_are_untouched_by_one_that_dies():
+    """Through every layer and the fused optimiser: bit for bit."""
+    ends = []
+    for poison in (False, True):
+        network, batches = network_and_batches("composite", seeds=(1, 2, 3), iterations=60)
+        objective, steps = network_objective(network, batches, "composite"), iter(range(1000))
+
+        def poisoned(objective=objective, steps=steps, network=network, poison=poison):
+            if next(steps) == 10 and poison:
+                with torch.no_grad():
+                    network.layers[0].spectral[1] = math.nan
+            return objective()
+
+        settings = TrainingSettings(iterations=60)
+        history = train(
+            poisoned, adam(network, settings), settings, restart=lambda m, t, n=network: n.initialise_member(m, 100 + t)
+        )
+        assert len(history.events) == poison
+        ends.append(network.state_dict())
+    for name, value in ends[0].items():
+        assert torch.equal(value[[0, 2]], ends[1][name][[0, 2]]), name
+        assert not torch.equal(value[1], ends[1][name][1])
+        assert ends[1][name].isfinite().all()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e5])
+def test_what_counts_as_diverged(bad):
+    problem = Parabolas()
+    normal = problem.objective
+    problem.objective = lambda: normal() + torch.tensor([0.0, 0.0, bad if problem.step == 1 else 0.0])
+    assert problem.train().events == ["member 2 diverged at step 0 and was restarted"]
+
+
+def test_too_many_restarts_are_an_error():
+    with pytest.raises(TrainingError, match=r"member 1 became nan at step .*learning rate"):
+        Parabolas(poison=range(1000)).train()
+    with pytest.raises(TrainingError, match="member 1"):
+        Parabolas(poison=[0]).train(restart=None)
+
+
+def test_forgetting_clears_one_member():
+    problem = Parabolas()
+    problem.train(iterations=3)
+    forget(problem.optimiser, 1)
+    state = problem.optimiser.state[problem.x]
+    for name in ("exp_avg", "exp_avg_sq"):
+        assert (state[name][1] == 0).all()
+        assert (state[name][[0, 2]] != 0).all()
+    assert state["step"] == 3
+
+
+def test_a_step_of_the_network_equals_torchs_adamw():
+    """All members in one fused step, against a loop of single networks and the plain optimiser."""
+    settings = TrainingSettings(iterations=4, schedule="constant", rate=1e-2)
+    together, batches = network_and_batches("composite")
+    train(network_objective(together, batches, "composite"), adam(together, settings), settings)
+    for member, seed in enumerate((1, 2)):
+        alone, _ = network_and_batches("composite", seeds=(seed,))
+        _, batches = network_and_batches("composite")
+        optimiser = torch.optim.AdamW(alone.parameters(), lr=1e-2, weight_decay=settings.weight_decay, foreach=False)
+        for _ in range(4):
+            optimiser.zero_grad()
+            losses = []
+            for level, mesh, f, y in batches.draw():
+                mean, log_var = alone(f[member : member + 1], mesh, level, detach_variance=True)
+                losses.append(example_losses(mean, log_var, y[member : member + 1], "composite").flatten())
+            torch.cat(losses).mean().backward()
+            optimiser.step()
+        for a, b in zip(together.parameters(), alone.parameters(), strict=True):
+            torch.testing.assert_close(a[member], b[0], rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"iterations": 0}, "iterations 0"),
+        ({"batch": 0}, "batch 0"),
+        ({"rate": 0.0}, "rate 0"),
+        ({"schedule": "linear"}, "onecycle, cosine or constant"),
+        ({"loss": "mse"}, "likelihood or composite"),
+        ({"held_in": 0.6}, "held_in"),
+    ],
+)
+def test_impossible_settings_are_refused(changes, message):
+    with pytest.raises(SurrogateError, match=message):
+        TrainingSettings(**changes)
+
+
+def test_settings_change_by_copy_and_go_to_json():
+    settings = TrainingSettings()
+    changed = settings.changed(iterations=7)
+    assert (changed.iterations, settings.iterations) == (7, 3000)
+    assert TrainingSettings(**changed.as_json()) == changed
+
+
+def test_periods_leave_room_where_a_domain_is_not_periodic():
+    domain = Domain(1, 1, (Grid((8, 9), ("periodic", "nodes")),), ((False, False), (True, True)))
+    assert domain_mesh(domain, 0) == Mesh.of(domain.grids[0].axes, (1.0, 1.25))
