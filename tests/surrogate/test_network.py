@@ -74,7 +74,8 @@ def plain(network, member, f, mesh, level):
             total = total + factor * torch.real(
                 exponential[:, None] * (coefficient @ torch.complex(real, imaginary))[None]
             )
-        v = functional.gelu(total) if i + 1 < s.layers else total
+        update = functional.gelu(total) if i + 1 < s.layers else total
+        v = v + update if s.residual else update
     mean = affine(network.mean_out, functional.gelu(affine(network.mean_in, v)))
     for axis, (start, end) in enumerate(s.zero):
         x = torch.tensor([at[axis] for at in points], dtype=torch.float64)[:, None]
@@ -102,6 +103,8 @@ PLAIN = {
     "nodes, zero ends": (settings_of(zero=((True, False),)), mesh_of((8,), ("nodes",))),
     "positional": (settings_of(embedding="positional", levels=3), mesh_of((6,), ("cells",))),
     "fewer points than cells": (settings_of(bins=6), mesh_of((4,), ("periodic",))),
+    "plain layers": (settings_of(residual=False), mesh_of((7,), ("nodes",))),
+    "residual layers": (settings_of(residual=True), mesh_of((7,), ("nodes",))),
     "2d": (settings_of(2, bins=3, zero=((True, True), (False, True))), mesh_of((5, 6), ("cells", "nodes"))),
     "2d periodic": (settings_of(2, layers=1), mesh_of((6, 4), ("periodic", "periodic"))),
 }

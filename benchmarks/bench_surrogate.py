@@ -1,0 +1,308 @@
+"""Training throughput of the surrogate beside neuraloperator and a plain loop, and which transform is faster where.
+
+All train on the same examples with the same width, modes, depth and batch: ours with five members in one pass, the
+others member after member, so that one member's throughput is that of all. ``plain`` is the oracle of the tests, the
+same network with torch.fft, and the run begins by comparing what the two predict. ``neuraloperator`` has no variance
+branch, no padding and no channel network in its blocks: less to compute, which counts for it.
+
+Every measurement is a process of its own with two threads; the fastest of several rounds counts, and rounds of all take
+turns, so that the ratios carry over to other machines. On a machine that is busy with other work two threads wait for
+each other and nothing can be measured; ``--threads 1`` can, in processor time. Peak memory is the process's,
+``training`` what of it came after everything was imported and the examples were made.
+"""
+
+import argparse
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from mrafno.dataset import Dataset, Normaliser
+from mrafno.grids import Domain, Grid
+from mrafno.surrogate import Ensemble
+from mrafno.surrogate.network import MemberFNO
+from mrafno.surrogate.spectral import FFT_FACTOR, Mesh, convolve
+from mrafno.surrogate.training import Batches, adam, example_losses, network_objective, train
+from tests.oracles.fno import plain_member
+
+MEMBERS = 5
+EXAMPLES = 100  # of each level
+
+
+@dataclass(frozen=True)
+class Case:
+    title: str
+    domain: Domain
+    batch: int
+    targets: dict[str, float]  # ours divided by the other's
+    points: int = 0
+
+
+def nodes(*shapes: int) -> Domain:
+    return Domain(1, 1, tuple(Grid((n,), ("nodes",)) for n in shapes), ((True, True),))
+
+
+def cells(n: int) -> Domain:
+    return Domain(1, 1, (Grid((n, n), ("cells", "cells")),), ((True, True), (True, True)))
+
+
+CASES = {
+    "1d": Case("33 + 129 nodes, batch 20 + 20", nodes(33, 129), 40, {"neuraloperator": 8, "plain": 3}),
+    "2d": Case("32x32, batch 10", cells(32), 10, {"neuraloperator": 5}),
+    "fine": Case("128x128, batch 10, trained on 32x32", cells(128), 10, {"neuraloperator": 15}, points=32),
+}
+
+
+class Bench:
+    """A case's data and networks; ``steps(n)`` of each contestant takes n optimiser steps."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        rng = np.random.default_rng(0)
+        shapes = [(EXAMPLES, 1, *grid.shape) for grid in case.domain.grids]
+        self.data = Dataset.of(case.domain, [(rng.normal(size=s), rng.normal(size=s)) for s in shapes])
+        self.surrogate = Ensemble(
+            case.domain, members=MEMBERS, training={"batch": case.batch, "points": case.points, "held_in": 0.0}
+        )
+        self.network = MemberFNO(self.surrogate.network_settings, MEMBERS).initialise(range(MEMBERS))
+        self.batches = Batches(
+            self.data, Normaliser.fit(self.data), self.surrogate.training, [[m] for m in range(MEMBERS)]
+        )
+
+    def ours(self) -> Callable[[int], None]:
+        settings, loss = self.surrogate.training, self.surrogate.training.loss
+        objective, optimiser = network_objective(self.network, self.batches, loss), adam(self.network, settings)
+        return lambda n: void(train(objective, optimiser, settings.changed(iterations=n)))
+
+    def plain(self) -> Callable[[int], None]:
+        network = plain_member(self.network, 0)
+
+        def loss(level: int, mesh: Mesh, f: Tensor, y: Tensor) -> Tensor:
+            mean, log_var = network(f, mesh, level, detach_variance=True)
+            return example_losses(mean[None], log_var[None], y[None], "composite").sum()
+
+        return self._one_member(network, loss)
+
+    def neuraloperator(self) -> Callable[[int], None]:
+        from neuralop.models import FNO
+
+        s = self.surrogate.network_settings
+        network = FNO(
+            n_modes=(*[2 * k for k in s.modes[:-1]], 2 * s.modes[-1] - 2),  # of the last axis it keeps half and one
+            hidden_channels=s.width,
+            in_channels=s.in_channels + s.levels,
+            out_channels=s.out_channels,
+            n_layers=s.layers,
+            lifting_channel_ratio=1,
+            projection_channel_ratio=s.hidden / s.width,
+            use_channel_mlp=False,
+        )
+
+        def loss(level: int, mesh: Mesh, f: Tensor, y: Tensor) -> Tensor:
+            resolution = torch.zeros(1, s.levels, *[1] * s.dim)
+            resolution[:, level] = 1
+            x = torch.cat([f, resolution.expand(len(f), -1, *mesh.shape)], dim=1)
+            error = (network(x) - y).flatten(1).norm(dim=1)
+            return torch.sum(error / y.flatten(1).norm(dim=1))
+
+        return self._one_member(network, loss)
+
+    def _one_member(
+        self, network: torch.nn.Module, loss: Callable[[int, Mesh, Tensor, Tensor], Tensor]
+    ) -> Callable[[int], None]:
+        """The textbook loop on the domain's own grids."""
+        settings, batches = self.surrogate.training, self.batches
+        optimiser = torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=settings.weight_decay)
+
+        def steps(n: int) -> None:
+            for _ in range(n):
+                total = torch.zeros(())
+                for level, count in zip(batches.levels, batches.counts, strict=True):
+                    rows = torch.randint(EXAMPLES, (count,))
+                    f, y = batches.inputs[level][rows], batches.outputs[level][rows]
+                    total = total + loss(level, batches.meshes[level], f, y)
+                optimiser.zero_grad()
+                (total / sum(batches.counts)).backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+
+        return steps
+
+    def difference(self) -> float:
+        """Largest relative difference between our members and the plain network, over levels."""
+        found = 0.0
+        for level, mesh in enumerate(self.batches.meshes):
+            f = self.batches.inputs[level][None, :4]
+            with torch.no_grad():
+                ours = self.network(f, mesh, level)[0][0]
+                plain = plain_member(self.network, 0)(f[0], mesh, level)[0]
+            found = max(found, float((ours - plain).norm() / plain.norm()))
+        return found
+
+
+def void(_: object) -> None:
+    return None
+
+
+def now() -> float:
+    """Seconds: with one thread of its processor's time, which is the same whatever else the machine does."""
+    return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
+
+
+def worker(name: str, contestant: str, seconds: float) -> dict[str, float]:
+    """Examples per second over all members, and memory in MB."""
+    bench = Bench(CASES[name])
+    steps: Callable[[int], None] = getattr(bench, contestant)()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    steps(3)
+    start = now()
+    steps(5)
+    n = max(5, round(seconds / (now() - start) * 5))
+    start = now()
+    steps(n)
+    spent = now() - start
+    members = MEMBERS if contestant == "ours" else 1
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "rate": members * sum(bench.batches.counts) * n / spent,
+        "peak": peak / 1024,
+        "training": (peak - before) / 1024,
+    }
+
+
+def in_a_process(threads: int, *arguments: object) -> Any:
+    """What a worker prints, or None if it fails, which it explains itself."""
+    command = [sys.executable, "-m", "benchmarks.bench_surrogate", "--worker", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False)
+    return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+
+
+def throughput(names: list[str], rounds: int, seconds: float, threads: int) -> Iterator[Table]:
+    for name in names:
+        case = CASES[name]
+        table = Table(
+            title=f"Training, {case.title}, {MEMBERS} members, {threads} threads",
+            caption=f"largest difference of a prediction to plain's: {Bench(case).difference():.0e}",
+        )
+        for heading in ("", "examples/s", "ours is", "target", "peak MB", "training MB"):
+            table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
+        best: dict[str, dict[str, float]] = {}
+        for _ in range(rounds):
+            for contestant in ("ours", "neuraloperator", "plain"):
+                result = in_a_process(threads, name, contestant, seconds)
+                if result and result["rate"] > best.get(contestant, {"rate": 0})["rate"]:
+                    best[contestant] = result
+        for contestant, result in best.items():
+            ratio, target = best["ours"]["rate"] / result["rate"], case.targets.get(contestant)
+            table.add_row(
+                contestant,
+                f"{result['rate']:.0f}",
+                "" if contestant == "ours" else f"{ratio:.1f} x",
+                "" if target is None else f"{target:g} x",
+                f"{result['peak']:.0f}",
+                f"{result['training']:.0f}",
+            )
+        yield table
+
+
+# Products or fast transforms.
+
+
+def transforms() -> list[dict[str, float]]:
+    """Seconds of a convolution and its gradient both ways, over sizes of grid and numbers of modes."""
+    rows = []
+    for dim, sizes in ((1, (64, 128, 256, 512, 1024, 4096)), (2, (32, 64, 128, 256))):
+        for n in sizes:
+            for modes in (4, 8, 16, 32, 64, 128, 256, 512):
+                if 2 * modes > n or (dim == 2 and modes > 64):
+                    continue
+                mesh = Mesh.of([(np.arange(n) + 0.5) / n] * dim, [1.25] * dim)
+                m, c = 2, 16
+                batch = max(1, 2**20 // (m * c * n**dim))
+                count = modes if dim == 1 else 2 * modes**2
+                v = torch.randn(m, c, batch, *mesh.shape, requires_grad=True)
+                w = torch.randn(m, count, c, 2 * c, requires_grad=True)
+                product, fast = (both_ways(v, w, mesh, (modes,) * dim, fft) for fft in (False, True))
+                length = 1.25 * n
+                size = 2 * modes * n / length / math.log2(length)
+                rows.append({"dim": dim, "n": n, "k": modes, "product": product, "fast": fast, "size": size})
+    return rows
+
+
+def both_ways(v: Tensor, w: Tensor, mesh: Mesh, modes: tuple[int, ...], fft: bool) -> float:
+    best = math.inf
+    spent = 0.0
+    while spent < 0.3:
+        start = now()
+        convolve(v, w, mesh, modes, fft=fft).sum().backward()  # type: ignore[no-untyped-call]
+        best = min(best, now() - start)
+        spent += now() - start
+    return best
+
+
+def best_factor(rows: list[dict[str, float]]) -> tuple[float, float]:
+    """The factor above which fast transforms cost least in total (in logarithms), and what its mistakes cost."""
+    candidates = sorted({row["size"] for row in rows} | {0.0, 1e3})
+
+    def loss(factor: float) -> float:
+        chosen = [row["fast"] if row["size"] > factor else row["product"] for row in rows]
+        least = [min(row["fast"], row["product"]) for row in rows]
+        return sum(math.log(a / b) for a, b in zip(chosen, least, strict=True)) / len(rows)
+
+    best = min(candidates, key=loss)
+    above = [c for c in candidates if c > best]
+    return (best + above[0]) / 2 if above else best, math.exp(loss(best)) - 1
+
+
+def transform_tables(rows: list[dict[str, float]]) -> Iterator[Table]:
+    for dim in (1, 2):
+        mine = [row for row in rows if row["dim"] == dim]
+        table = Table(title=f"Fast transform's time by that of a product, convolution and gradient, {dim}D")
+        table.add_column("points", justify="right")
+        modes = sorted({int(row["k"]) for row in mine})
+        for k in modes:
+            table.add_column(f"{k} modes", justify="right")
+        for n in sorted({int(row["n"]) for row in mine}):
+            found = {row["k"]: f"{row['fast'] / row['product']:.2f}" for row in mine if row["n"] == n}
+            table.add_row(str(n), *[found.get(k, "") for k in modes])
+        yield table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES), help="default: all")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each; the fastest counts (default: 3)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement, about (default: 4)")
+    parser.add_argument("--threads", type=int, default=2, help="of every measurement (default: 2)")
+    parser.add_argument("--skip-transforms", action="store_true", help="training throughput only")
+    parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker:
+        work = given.worker
+        print(json.dumps(transforms() if work == ["transforms"] else worker(work[0], work[1], float(work[2]))))
+        return
+    console = Console()
+    for table in throughput(given.cases, given.rounds, given.seconds, given.threads):
+        console.print(table)
+    if not given.skip_transforms:
+        rows = in_a_process(given.threads, "transforms")
+        for table in transform_tables(rows):
+            console.print(table)
+        factor, cost = best_factor(rows)
+        console.print(f"FFT_FACTOR: best {factor:.2g} (costs {cost:.1%} over the best choice), now {FFT_FACTOR:g}")
+
+
+if __name__ == "__main__":
+    main()
