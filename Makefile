@@ -4,17 +4,26 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+# neuraloperator brings some forty packages, so it has an environment of its own.
+BENCH_VENV  ?= build/bench-venv
+BENCH_STAMP := $(BENCH_VENV)/.installed
+
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-slow lint bench bench-tasks wheel clean
+.PHONY: help setup demo test test-slow lint bench bench-tasks bench-surrogate test-neuraloperator wheel clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(BENCH_STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,neuraloperator]'
 	@touch $@
 
 setup: $(STAMP)  ## make the virtual environment
@@ -33,10 +42,16 @@ lint: $(STAMP)  ## style and types
 demo: $(STAMP)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
-bench: bench-tasks  ## run the benchmarks
+bench: bench-tasks bench-surrogate  ## run the benchmarks
 
 bench-tasks: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_tasks
+
+bench-surrogate: $(BENCH_STAMP)
+	$(BENCH_VENV)/bin/python -m benchmarks.bench_surrogate
+
+test-neuraloperator: $(BENCH_STAMP)  ## run the adapter's tests with neuraloperator installed
+	$(BENCH_VENV)/bin/pytest tests/surrogate/test_adapters.py
 
 wheel: $(STAMP)  ## build the wheel, install it in an environment of its own, run it
 	rm -rf build/wheel && $(BIN)/python -m build --wheel --outdir build/wheel

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +66,15 @@ CASES = {
 }
 
 
+Training = Callable[[Callable[[], None]], None]
+
+
+class Enough(Exception):  # noqa: N818
+    """Stops a training that has been timed for long enough."""
+
+
 class Bench:
-    """A case's data and networks; ``steps(n)`` of each contestant takes n optimiser steps."""
+    """A case's data and networks. A contestant's function trains, and calls what it is given after every step."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -81,12 +89,17 @@ class Bench:
             self.data, Normaliser.fit(self.data), self.surrogate.training, [[m] for m in range(MEMBERS)]
         )
 
-    def ours(self) -> Callable[[int], None]:
-        settings, loss = self.surrogate.training, self.surrogate.training.loss
-        objective, optimiser = network_objective(self.network, self.batches, loss), adam(self.network, settings)
-        return lambda n: void(train(objective, optimiser, settings.changed(iterations=n)))
+    def ours(self) -> Training:
+        settings = self.surrogate.training
+        objective = network_objective(self.network, self.batches, settings.loss)
+        optimiser = adam(self.network, settings)
 
-    def plain(self) -> Callable[[int], None]:
+        def steps(after: Callable[[], None]) -> None:
+            train(objective, optimiser, settings, after_step=lambda _: after())
+
+        return steps
+
+    def plain(self) -> Training:
         network = plain_member(self.network, 0)
 
         def loss(level: int, mesh: Mesh, f: Tensor, y: Tensor) -> Tensor:
@@ -95,7 +108,7 @@ class Bench:
 
         return self._one_member(network, loss)
 
-    def neuraloperator(self) -> Callable[[int], None]:
+    def neuraloperator(self) -> Training:
         from neuralop.models import FNO
 
         s = self.surrogate.network_settings
@@ -119,15 +132,13 @@ class Bench:
 
         return self._one_member(network, loss)
 
-    def _one_member(
-        self, network: torch.nn.Module, loss: Callable[[int, Mesh, Tensor, Tensor], Tensor]
-    ) -> Callable[[int], None]:
+    def _one_member(self, network: torch.nn.Module, loss: Callable[[int, Mesh, Tensor, Tensor], Tensor]) -> Training:
         """The textbook loop on the domain's own grids."""
         settings, batches = self.surrogate.training, self.batches
         optimiser = torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=settings.weight_decay)
 
-        def steps(n: int) -> None:
-            for _ in range(n):
+        def steps(after: Callable[[], None]) -> None:
+            for _ in range(settings.iterations):
                 total = torch.zeros(())
                 for level, count in zip(batches.levels, batches.counts, strict=True):
                     rows = torch.randint(EXAMPLES, (count,))
@@ -136,6 +147,7 @@ class Bench:
                 optimiser.zero_grad()
                 (total / sum(batches.counts)).backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
+                after()
 
         return steps
 
@@ -151,10 +163,6 @@ class Bench:
         return found
 
 
-def void(_: object) -> None:
-    return None
-
-
 def now() -> float:
     """Seconds: with one thread of its processor's time, which is the same whatever else the machine does."""
     return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
@@ -163,15 +171,20 @@ def now() -> float:
 def worker(name: str, contestant: str, seconds: float) -> dict[str, float]:
     """Examples per second over all members, and memory in MB."""
     bench = Bench(CASES[name])
-    steps: Callable[[int], None] = getattr(bench, contestant)()
+    steps: Training = getattr(bench, contestant)()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    steps(3)
-    start = now()
-    steps(5)
-    n = max(5, round(seconds / (now() - start) * 5))
-    start = now()
-    steps(n)
-    spent = now() - start
+    ends = [now()]
+
+    def tick() -> None:
+        ends.append(now())
+        if ends[-1] - ends[0] > seconds and len(ends) > 9:
+            raise Enough
+
+    with suppress(Enough):
+        steps(tick)
+    # The first steps make tables and take memory from the system, which later ones do not.
+    measured = ends[len(ends) // 3 :]
+    n, spent = len(measured) - 1, measured[-1] - measured[0]
     members = MEMBERS if contestant == "ours" else 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {

@@ -5,9 +5,10 @@
     MrafnoError
     ├── TaskError            a problem, its settings or its input is wrong
     │   └── SimulationError    a simulation ended without a usable output
-    └── SurrogateError       a surrogate's settings or data are wrong
-        ├── TrainingError      training could not give a usable model
-        └── CheckpointError    a checkpoint is damaged, foreign or from another version
+    ├── SurrogateError       a surrogate's settings or data are wrong
+    │   ├── TrainingError      training could not give a usable model
+    │   └── CheckpointError    a checkpoint is damaged, foreign or from another version
+    └── AcquisitionError     what to choose from, or how, is wrong
 
 A message says where, what, and what to do about it.
 """
@@ -35,3 +36,7 @@ class TrainingError(SurrogateError):
 
 class CheckpointError(SurrogateError):
     """A checkpoint is damaged, foreign or from another version."""
+
+
+class AcquisitionError(MrafnoError):
+    """What to choose from, or how, is wrong."""

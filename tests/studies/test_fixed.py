@@ -44,6 +44,7 @@ def test_a_finished_run_is_not_run_again(tmp_path, monkeypatch):
         run_job(Job(Setup("burgers", examples=6, tests=4, iterations=4), "point", 0, "mixed"), tmp_path)
 
 
+@pytest.mark.slow
 def test_workers_give_the_results_of_one(tmp_path):
     todo = [Job(TINY, "point", seed, "mixed") for seed in range(2)]
     alone = run_study(todo, tmp_path / "one")

@@ -400,7 +400,6 @@ def test_settings_survive_json():
         ({"embedding": "one-hot"}, "onehot or positional"),
         ({"width": 0}, "width"),
         ({"bins": 0}, "bins"),
-        ({"dropout": 1.0}, "dropout"),
         ({"zero": ((True, True), (True, True))}, "one pair"),
     ],
 )

@@ -24,7 +24,7 @@ from mrafno._version import __version__
 from mrafno.dataset import Dataset
 from mrafno.errors import MrafnoError
 from mrafno.evaluate import evaluate
-from mrafno.examples import cores, one_thread_each, solve_examples
+from mrafno.examples import one_thread_each, solve_examples
 from mrafno.grids import Array
 from mrafno.surrogate import SURROGATES, get_surrogate
 from mrafno.surrogate.base import Watch
@@ -159,7 +159,6 @@ def run_study(
     """
     results: dict[Job, dict[str, Any]] = {}
     if workers == 1:
-        torch.set_num_threads(cores())
         for job in todo:
             own: Watch | None = (lambda d, loss, e, job=job: watch(job, d, loss, e)) if watch else None
             results[job] = run_job(job, folder, own)

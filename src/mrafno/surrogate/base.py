@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrafno.dataset import Dataset, Normaliser
-from mrafno.errors import CheckpointError, SurrogateError
+from mrafno.errors import CheckpointError, SurrogateError, TrainingError
 from mrafno.grids import Array, Domain, Grid, relative_l2
 from mrafno.records import Prediction
 from mrafno.surrogate.adapters import Build, MemberModules, Model
@@ -40,6 +40,8 @@ Watch = Callable[[float, float, float], None]
 
 #: Numbers that a layer's activations may take in one chunk of a prediction.
 _CHUNK_NUMBERS = 6_000_000
+#: Courses that a member gets which diverged in its first.
+_ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,12 @@ class Surrogate(abc.ABC):
         device: str = "auto",
         model: Build | None = None,
     ) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise SurrogateError(f"surrogate: the seed must be a whole number, 0 or more, got {seed!r}.")
+        if self.samples < 1:
+            raise SurrogateError(f"{self.name}: it needs at least one sample, got {self.samples}.")
         self.domain = domain
-        self.seed = seed
+        self.seed = int(seed)
         self.network_settings = network_preset(preset, domain, **(network or {}))
         self.training = training_preset(preset, domain, **{**self._own_training(), **(training or {})})
         if dtype not in ("float32", "float64"):
@@ -132,6 +138,15 @@ class Surrogate(abc.ABC):
             raise SurrogateError("surrogate: the examples are of another domain than the surrogate.")
         settings = self.training if iterations is None else self.training.changed(iterations=iterations)
         warm = warm and bool(self.weights)
+        before = self.normaliser, self.weights, self.shift
+        try:
+            return self._fit_and_calibrate(data, settings, warm, watch)
+        except BaseException:
+            # A fit that fails or is interrupted leaves the model of the last one.
+            self.normaliser, self.weights, self.shift = before
+            raise
+
+    def _fit_and_calibrate(self, data: Dataset, settings: TrainingSettings, warm: bool, watch: Watch | None) -> Fit:
         if self.normaliser is None or not warm:
             self.normaliser = Normaliser.fit(data)
         self.shift = 0.0
@@ -215,8 +230,12 @@ class Surrogate(abc.ABC):
         after_step: Callable[[int], None] | None = None,
         part: tuple[float, float] = (0.0, 1.0),
         masks: Callable[[int], Sequence[Tensor]] | None = None,
+        restarts: bool = True,
     ) -> History:
-        """One call of the training loop, reporting as the given part of the whole work."""
+        """One course of training, reporting as the given part of the whole work.
+
+        With ``restarts`` a member that diverges begins anew, and in the end has a whole course of its own.
+        """
 
         def watch(step: int, losses: list[float]) -> None:
             done = part[0] + (part[1] - part[0]) * (step + 1) / settings.iterations
@@ -225,14 +244,45 @@ class Surrogate(abc.ABC):
         def restart(member: int, times: int) -> None:
             network.initialise_member(member, seed_of(self.seed, self.fits, member, times))
 
-        return train(
-            objective or network_objective(network, batches, settings.loss, masks),
-            optimiser or adam(network, settings),
-            settings,
-            watch=watch,
-            restart=restart if objective is None else None,
-            after_step=after_step,
-        )
+        def once(settings: TrainingSettings, optimiser: torch.optim.Optimizer | None) -> History:
+            return train(
+                objective or network_objective(network, batches, settings.loss, masks),
+                optimiser or adam(network, settings),
+                settings,
+                watch=watch,
+                restart=restart if restarts else None,
+                after_step=after_step,
+            )
+
+        def lost_in(history: History) -> set[int]:
+            late = {member for member, step in history.restarted.items() if step > settings.iterations // 20}
+            return late | broken_members(network)
+
+        history = once(settings, optimiser)
+        lost = lost_in(history)
+        for attempt in range(1, 1 + (_ATTEMPTS if restarts else 0)):
+            if not lost:
+                break
+            # What was restarted on the way has had less than the others: a course of its own, at a lower rate.
+            kept = {name: value.clone() for name, value in detached(network).items()}
+            for member in lost:
+                restart(member, -attempt % 1000)
+            again = once(settings.changed(rate=settings.rate / 2**attempt), None)
+            history.events += [f"member {member} was trained once more" for member in sorted(lost)]
+            well = [member for member in range(network.members) if member not in lost]
+            with torch.no_grad():
+                for name, value in detached(network).items():
+                    value[well] = kept[name][well]
+            history.losses[-1] = [
+                (again if member in lost else history).losses[-1][member] for member in range(network.members)
+            ]
+            lost = lost & lost_in(again)
+        if lost or broken_members(network):
+            raise TrainingError(
+                f"training: members {sorted(lost or broken_members(network))} diverged again and again. "
+                f"Lower the learning rate (now {settings.rate:g}) or check the data for outliers."
+            )
+        return history
 
     # Predicting.
 
@@ -252,6 +302,8 @@ class Surrogate(abc.ABC):
                 inputs have another shape, a grid of that shape with the domain's layout.
             units: ``normalised`` for those in which the noise is the same for all channels.
         """
+        if units not in get_args(Units):
+            raise SurrogateError(f"surrogate: unknown units {units!r}. Choose physical or normalised.")
         f, level, mesh = self._placed(f, level, grid)
         network, masks = self._network()
         means, log_vars = [], []
@@ -369,6 +421,15 @@ class _Reporter:
             self.surrogate.weights = detached(network)
             self.error = self.surrogate._held_in_error(self.data, self.held_in)
         self.watch(done, float(np.mean(losses)), self.error)
+
+
+def broken_members(network: MemberFNO) -> set[int]:
+    """Members with a weight that is not finite."""
+    bad: set[int] = set()
+    for value in network.state_dict().values():
+        finite = torch.isfinite(value.reshape(value.shape[0], -1)).all(dim=1)
+        bad.update(torch.nonzero(~finite).flatten().tolist())
+    return bad
 
 
 def detached(network: MemberFNO) -> dict[str, Tensor]:

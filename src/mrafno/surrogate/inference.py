@@ -14,6 +14,8 @@ Whatever the way, the result is a stack of weights with the sample axis in front
 prediction, checkpoints and features are written once.
 """
 
+import difflib
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -101,6 +103,10 @@ class Dropout(Surrogate):
         return self._holding(stack), self._masks(generator, self._samples, 1)
 
 
+#: How far a weight may move in one Langevin step, by drift or (one standard deviation) by noise.
+_LONGEST = 0.01
+
+
 class Langevin(Surrogate):
     r"""Stochastic gradient Langevin dynamics under a standard normal prior, started from an optimised network.
 
@@ -134,36 +140,45 @@ class Langevin(Surrogate):
         network = self._started(warm)
         first = max(1, int(self.burn_in * settings.iterations))
         optimiser = adam(network, settings)
-        self._train(network, batches, settings.changed(iterations=first), optimiser=optimiser, part=(0, self.burn_in))
-        # The second moments of the last gradients, not of the large first ones.
-        scales = [_preconditioner(optimiser, p) for p in network.parameters()]
+        burn_in = settings.changed(iterations=first)
+        history = self._train(network, batches, burn_in, optimiser=optimiser, part=(0.0, self.burn_in))
         rest = settings.changed(
-            iterations=max(self._samples, settings.iterations - first), schedule="constant", rate=self.step
+            iterations=max(2 * self._samples, settings.iterations - first), schedule="constant", rate=self.step
         )
         values = batches.total_values
+        scales = [_preconditioner(optimiser, p, values, self.step) for p in network.parameters()]
         generator = torch.Generator().manual_seed(seed_of(self.seed, self.fits, 3))
-        dynamics = _Dynamics(list(network.parameters()), scales, values, generator, self.step)
+        dynamics = Dynamics(list(network.parameters()), scales, values, generator, self.step, _LONGEST)
         states: list[dict[str, Tensor]] = []
         # The first half of the chain forgets the optimum; the rest is kept at equal distances.
-        keep = {rest.iterations - 1 - i * (rest.iterations // (2 * self._samples)) for i in range(self._samples)}
+        distance = rest.iterations // (2 * self._samples)
+        keep = {rest.iterations - 1 - i * distance for i in range(self._samples)}
 
         def collect(step: int) -> None:
             if step in keep:
                 states.append({name: value.clone() for name, value in detached(network).items()})
 
-        history = self._train(network, batches, rest, optimiser=dynamics, after_step=collect, part=(self.burn_in, 1.0))
+        chain = self._train(
+            network, batches, rest, optimiser=dynamics, after_step=collect, part=(self.burn_in, 1.0), restarts=False
+        )
         self.weights = {name: torch.cat([state[name] for state in states]) for name in states[0]}
-        return history
+        return History(chain.steps, chain.losses, history.events + chain.events)
 
 
-class _Dynamics(torch.optim.Optimizer):
+class Dynamics(torch.optim.Optimizer):
     """The Langevin step of :class:`Langevin`."""
 
     def __init__(
-        self, parameters: list[Tensor], scales: list[Tensor], values: float, generator: torch.Generator, step: float
+        self,
+        parameters: list[Tensor],
+        scales: list[Tensor],
+        values: float,
+        generator: torch.Generator,
+        step: float,
+        longest: float = math.inf,
     ) -> None:
         super().__init__(parameters, {"lr": step})
-        self.scales, self.values, self.generator = scales, values, generator
+        self.scales, self.values, self.generator, self.longest = scales, values, generator, longest
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -171,8 +186,9 @@ class _Dynamics(torch.optim.Optimizer):
         for group in self.param_groups:
             for parameter, scale in zip(group["params"], self.scales, strict=True):
                 noise = torch.randn(parameter.shape, generator=self.generator).to(parameter)
-                drift = scale * (parameter.grad + parameter / self.values)
-                parameter.add_(drift, alpha=-group["lr"])
+                drift = group["lr"] * scale * (parameter.grad + parameter / self.values)
+                # A gradient far larger than those the preconditioner knows must not throw the chain off.
+                parameter.sub_(drift.clamp_(-self.longest, self.longest))
                 parameter.add_(noise * torch.sqrt(scale), alpha=math.sqrt(2 * group["lr"] / self.values))
 
 
@@ -239,7 +255,9 @@ class Variational(Surrogate):
             if (10 * (step + 1)) // settings.iterations != (10 * step) // settings.iterations:
                 network.load_state_dict(dict(zip(names, centres, strict=True)))
 
-        history = self._train(network, batches, settings, objective=objective, optimiser=optimiser, after_step=store)
+        history = self._train(
+            network, batches, settings, objective=objective, optimiser=optimiser, after_step=store, restarts=False
+        )
         self._centres = {name: c.detach() for name, c in zip(names, centres, strict=True)}
         self._spreads = {name: s.detach() for name, s in zip(names, spreads, strict=True)}
         with torch.no_grad():
@@ -255,11 +273,21 @@ def get_surrogate(name: str, domain: Domain, **settings: Any) -> Surrogate:
     """The way of inference with this name; ``settings`` go to its constructor."""
     if name not in SURROGATES:
         raise SurrogateError(f"unknown inference {name!r}. The known ones are {', '.join(SURROGATES)}.")
-    return SURROGATES[name](domain, **settings)
+    kind = SURROGATES[name]
+    known = {*inspect.signature(kind.__init__).parameters, *inspect.signature(Surrogate.__init__).parameters}
+    for setting in settings:
+        if setting not in known - {"self", "settings"}:
+            near = difflib.get_close_matches(setting, known, n=1)
+            raise SurrogateError(
+                f"{name}: unknown setting {setting!r}." + (f" Did you mean {near[0]!r}?" if near else "")
+            )
+    return kind(domain, **settings)
 
 
-def _preconditioner(optimiser: torch.optim.Optimizer, parameter: Tensor) -> Tensor:
-    """Adam's own scaling of a parameter's gradient, bounded where gradients vanish."""
-    second: Tensor = optimiser.state[parameter]["exp_avg_sq"]
+def _preconditioner(optimiser: torch.optim.Optimizer, parameter: Tensor, values: float, step: float) -> Tensor:
+    """Adam's own scaling of a parameter's gradient, bounded where gradients vanish: noise would grow without limit."""
+    state = optimiser.state[parameter]
+    second: Tensor = state["exp_avg_sq"] / (1 - 0.999 ** float(state["step"]))
     typical = second.mean().sqrt().clamp_min(1e-12)
-    return torch.reciprocal(second.sqrt() + 0.1 * typical)
+    largest = _LONGEST**2 * values / (2 * step)
+    return torch.reciprocal(second.sqrt() + 0.1 * typical).clamp_max(largest)

@@ -53,7 +53,6 @@ class NetworkSettings:
     embedding: Embedding = "onehot"
     zero: tuple[tuple[bool, bool], ...] = ()
     residual: bool = False
-    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         if self.dim not in (1, 2):
@@ -71,8 +70,6 @@ class NetworkSettings:
         for name in ("in_channels", "out_channels", "levels", "width", "layers", "hidden", "bins"):
             if getattr(self, name) < 1:
                 raise SurrogateError(f"network: {name} must be 1 or more, got {getattr(self, name)}.")
-        if not 0 <= self.dropout < 1:
-            raise SurrogateError(f"network: dropout must be in [0, 1), got {self.dropout}.")
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON values."""
@@ -189,7 +186,7 @@ class MemberFNO(nn.Module):
         v = (own.view(*own.shape[:2], batch, -1) + shared[:, :, None]).view(*own.shape[:2], batch, *shape)
         v = self.lift_out(functional.gelu(v))
         for i, layer in enumerate(self.layers):
-            update = layer(v, mesh)
+            update: Tensor = layer(v, mesh)
             if i + 1 < len(self.layers):
                 update = functional.gelu(update)
             v = v + update if s.residual else update

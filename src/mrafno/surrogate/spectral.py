@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 Points = tuple[float, ...]
 
@@ -160,6 +161,7 @@ class _Convolution(torch.autograd.Function):
         return from_modes(multiply(spectrum, weight), synthesis)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         spectrum, weight = ctx.saved_tensors
         analysis, synthesis = ctx.products

@@ -34,8 +34,10 @@ Schedule = Literal["onecycle", "cosine", "constant"]
 
 #: Bounds of a log-variance in normalised units: standard deviations from a thousandth to ten times the data's own.
 LOG_VAR_BOUNDS = (math.log(1e-6), math.log(1e2))
-#: A member whose loss is not finite, or above this after having been below 1, has diverged.
+#: A member whose loss is not finite, or has grown to this many times what it began with, has diverged.
 DIVERGED = 1e4
+#: Rows of each level that no member leaves out, so that none is without examples.
+_ALWAYS = 2
 _MAX_RESTARTS = 5
 #: Steps between looks at the losses, which is also how often a progress bar hears of them.
 _LOOK = 25
@@ -163,6 +165,7 @@ class Batches:
         self.outputs = [torch.as_tensor(normaliser.outputs(y), dtype=dtype, device=device) for y in data.outputs]
         self.levels = [level for level, n in enumerate(data.sizes) if n]
         self.counts = _shares([data.sizes[level] for level in self.levels], settings.batch)
+        self.shares = [n / len(data) for n in data.sizes]
         self.values = values_per_example(data)
         self.total_values = float(data.domain.out_channels) * sum(
             n * math.prod(grid.shape) for n, grid in zip(data.sizes, data.domain.grids, strict=True)
@@ -202,14 +205,19 @@ HeldIn = Sequence[Sequence[NDArray[np.int64]]]
 def folds(sizes: Sequence[int], share: float, members: int, seed: int) -> HeldIn:
     """For each member the rows of each level that it leaves out: the members' are disjoint while there are enough.
 
-    A level with fewer than 5 examples is left whole.
+    Rows are dealt in blocks of 1 / share, each with an order of its own, so that a row added later changes nothing for
+    those before it: a member that goes on training never meets what it left out. The first rows are left to all.
     """
-    result: list[list[NDArray[np.int64]]] = [[] for _ in range(members)]
+    result: list[list[NDArray[np.int64]]] = [[np.zeros(0, dtype=np.int64) for _ in sizes] for _ in range(members)]
+    if not share:
+        return result
+    block = round(1 / share)
     for level, n in enumerate(sizes):
-        count = 0 if n < 5 or not share else max(1, round(share * n))
-        order = np.random.default_rng([seed, level, n]).permutation(n)
+        starts = range(0, n, block)
+        orders = [start + np.random.default_rng([seed, level, start]).permutation(block) for start in starts]
         for member in range(members):
-            result[member].append(np.sort(np.take(order, range(member * count, (member + 1) * count), mode="wrap")))
+            rows = np.array([order[member % block] for order in orders], dtype=np.int64)
+            result[member][level] = rows[(rows < n) & (rows >= _ALWAYS)]
     return result
 
 
@@ -251,11 +259,13 @@ def values_per_example(data: Dataset) -> list[float]:
 
 @dataclass
 class History:
-    """What training went through: steps, the losses of all members at each, and events such as a member's restart."""
+    """What training went through: steps, the losses of all members at each, events in words, and the
+    step of each member's last restart."""
 
     steps: list[int] = field(default_factory=list)
     losses: list[list[float]] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
+    restarted: dict[int, int] = field(default_factory=dict)
 
 
 Objective = Callable[[], Tensor]
@@ -271,14 +281,14 @@ def network_objective(
 
     def objective() -> Tensor:
         total: Tensor | float = 0.0
-        count = 0
         for level, mesh, f, y in batches.draw():
             chosen = masks(f.shape[1]) if masks else None
             mean, log_var = network(f, mesh, level, masks=chosen, detach_variance=loss == "composite")
-            total = total + example_losses(mean, log_var, y, loss, batches.values[level]).sum(1)
-            count += f.shape[1]
+            # A level counts by its examples, also where rounding gives it more or less of the minibatch.
+            average = example_losses(mean, log_var, y, loss, batches.values[level]).mean(1)
+            total = total + batches.shares[level] * average
         assert isinstance(total, Tensor), "there is at least one level with examples"
-        return total / count
+        return total
 
     return objective
 
@@ -301,6 +311,7 @@ def train(
     """
     history = History()
     restarts = 0
+    limits: list[float] = []
     with steady_memory():
         for step in range(settings.iterations):
             for group in optimiser.param_groups:
@@ -314,8 +325,9 @@ def train(
             if step % _LOOK and step + 1 < settings.iterations:
                 continue
             values = losses.tolist()
+            limits = limits or [DIVERGED * (1 + abs(value)) if math.isfinite(value) else DIVERGED for value in values]
             for member, value in enumerate(values):
-                if math.isfinite(value) and value < DIVERGED:
+                if math.isfinite(value) and value < limits[member]:
                     continue
                 restarts += 1
                 if restart is None or restarts > _MAX_RESTARTS:
@@ -325,6 +337,7 @@ def train(
                     )
                 restart(member, restarts)
                 forget(optimiser, member)
+                history.restarted[member] = step
                 history.events.append(f"member {member} diverged at step {step} and was restarted")
             history.steps.append(step)
             history.losses.append(values)
