@@ -11,7 +11,7 @@ BENCH_STAMP := $(BENCH_VENV)/.installed
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-slow lint bench bench-tasks bench-surrogate test-neuraloperator wheel clean
+.PHONY: help setup demo test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -42,13 +42,16 @@ lint: $(STAMP)  ## style and types
 demo: $(STAMP)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
-bench: bench-tasks bench-surrogate  ## run the benchmarks
+bench: bench-tasks bench-surrogate bench-acquisition  ## run the benchmarks
 
 bench-tasks: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_tasks
 
 bench-surrogate: $(BENCH_STAMP)
 	$(BENCH_VENV)/bin/python -m benchmarks.bench_surrogate
+
+bench-acquisition: $(STAMP)
+	$(BIN)/python -m benchmarks.bench_acquisition
 
 test-neuraloperator: $(BENCH_STAMP)  ## run the adapter's tests with neuraloperator installed
 	$(BENCH_VENV)/bin/pytest tests/surrogate/test_adapters.py

@@ -195,7 +195,7 @@ def worker(name: str, contestant: str, seconds: float) -> dict[str, float]:
 
 
 def in_a_process(threads: int, *arguments: object) -> Any:
-    """What a worker prints, or None if it fails, which it explains itself."""
+    """What a worker prints, or None if it fails, which it explains itself (neuraloperator may not be installed)."""
     command = [sys.executable, "-m", "benchmarks.bench_surrogate", "--worker", *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False)
@@ -218,7 +218,7 @@ def throughput(names: list[str], rounds: int, seconds: float, threads: int) -> I
                 if result and result["rate"] > best.get(contestant, {"rate": 0})["rate"]:
                     best[contestant] = result
         for contestant, result in best.items():
-            ratio, target = best["ours"]["rate"] / result["rate"], case.targets.get(contestant)
+            ratio, target = best.get("ours", result)["rate"] / result["rate"], case.targets.get(contestant)
             table.add_row(
                 contestant,
                 f"{result['rate']:.0f}",

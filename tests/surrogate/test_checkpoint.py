@@ -74,9 +74,10 @@ def assert_same(a, b):
     assert type(a) is type(b)
     for name in (
         *a.own_settings, "domain", "network_settings", "training", "seed", "dtype", "normaliser", "shift", "fits",
+        "learnt",
     ):  # fmt: skip
         assert getattr(a, name) == getattr(b, name), name
-    for group in a.learnt:
+    for group in a.stacks:
         mine, other = getattr(a, group), getattr(b, group)
         assert mine.keys() == other.keys()
         for name, value in mine.items():

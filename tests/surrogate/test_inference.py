@@ -638,3 +638,13 @@ def test_an_unknown_keyword_is_answered_with_the_near_one():
 def test_no_samples_are_refused(kind):
     with pytest.raises(SurrogateError):
         made(kind, samples=0)
+
+
+def test_a_level_without_examples_is_predicted_as_the_nearest_below():
+    """Its embedding has not been trained, so what it would say depends on the initialisation only."""
+    surrogate = made("point")
+    surrogate.fit(Dataset.of(LINE, [waves(LINE, (6, 6))[0], None]))
+    f = np.ones((1, 1, 20))
+    assert equal(surrogate.predict(f, 1), surrogate.predict(f, 0, grid=LINE.grids[1]))
+    surrogate.fit(data_of(LINE), warm=True)
+    assert not equal(surrogate.predict(f, 1), surrogate.predict(f, 0, grid=LINE.grids[1]))

@@ -47,11 +47,14 @@ def gram(mean: Numbers, log_var: Numbers) -> Tensor:
     samples = mu.shape[0]
     # Dividing before squaring: neither a tiny noise nor a tiny spread under- or overflows by itself.
     scale = torch.exp(-0.5 * noise) / math.sqrt(max(samples - 1, 1))
-    deviations = (mu - mu.mean(0)).flatten(2).transpose(0, 1) * scale[:, None, None]
-    g = deviations @ deviations.transpose(1, 2)
+    deviations = (mu - mu.mean(0)).flatten(2).mul_(scale[:, None])
+    g = torch.einsum("snd,tnd->nst", deviations, deviations)
     if not torch.isfinite(g).all():
         row = int((~torch.isfinite(g)).flatten(1).any(1).nonzero()[0])
         raise AcquisitionError(f"gram: input {row} has NaN or infinite predictions. Look at the surrogate's training.")
+    # Rows sum to zero because deviations do; where the spread is small beside the mean, rounding forgets it.
+    g = g - g.mean(-1, keepdim=True)
+    g = g - g.mean(-2, keepdim=True)
     return 0.5 * (g + g.transpose(1, 2))
 
 
@@ -110,11 +113,12 @@ def mean_information(g: Numbers, targets: Numbers, given: Numbers | None = None,
     Args:
         numbers: how many numbers a block of pairs may take; about what fits into the processor's cache.
     """
-    a, b = whitened(as_double(g), given), whitened(as_double(targets), given)
-    if a.ndim != 3 or b.ndim != 3 or a.shape[1] != b.shape[1] or not len(b):
+    a, b = as_double(g), as_double(targets)
+    if a.ndim != 3 or b.ndim != 3 or a.shape[1:] != b.shape[1:] or not len(b):
         raise AcquisitionError(
             f"mean_information: matrices of shapes {tuple(a.shape)} and {tuple(b.shape)} are not (n, S, S), (m, S, S)."
         )
+    a, b = _centred(whitened(a, given), whitened(b, given))
     samples = a.shape[-1]
     left, right = a.permute(1, 2, 0).contiguous(), b.permute(1, 2, 0).contiguous()
 
@@ -177,6 +181,23 @@ def whitened(g: Tensor, given: Numbers | None) -> Tensor:
     inverse = torch.linalg.solve_triangular(torch.linalg.cholesky(eye + q), eye, upper=False)
     found: Tensor = inverse @ g @ inverse.transpose(-1, -2)
     return found
+
+
+def _centred(*grams: Tensor) -> list[Tensor]:
+    """The same matrices in a basis without (1, ..., 1), one row and column less, if none says anything along it.
+
+    Those of predictions do not, because deviations from a mean sum to zero. Determinants stay the same, and for five
+    samples they take half the time.
+    """
+    samples = grams[0].shape[-1]
+    sums = [(g.sum(-1).abs().amax(-1), 1e-13 * g.diagonal(dim1=-2, dim2=-1).sum(-1)) for g in grams]
+    if samples < 2 or not all(bool((found <= rounding).all()) for found, rounding in sums):
+        return list(grams)
+    # A reflection that takes (1, ..., 1) to the first axis; the other axes are its complement.
+    v = torch.full((samples,), samples**-0.5, dtype=grams[0].dtype, device=grams[0].device)
+    v[0] += 1.0
+    basis = (torch.eye(samples, dtype=v.dtype, device=v.device) - 2 * torch.outer(v, v) / v.dot(v))[:, 1:]
+    return [basis.T @ g @ basis for g in grams]
 
 
 def as_double(values: Numbers) -> Tensor:

@@ -81,7 +81,7 @@ class Surrogate(abc.ABC):
     #: Constructor arguments and attributes that only this way of inference has.
     own_settings: ClassVar[tuple[str, ...]] = ()
     #: Attributes that hold what was learnt, as tensors by name.
-    learnt: ClassVar[tuple[str, ...]] = ("weights",)
+    stacks: ClassVar[tuple[str, ...]] = ("weights",)
     #: Networks that are trained side by side.
     members: int = 1
 
@@ -115,6 +115,7 @@ class Surrogate(abc.ABC):
         self.normaliser: Normaliser | None = None
         self.weights: dict[str, Tensor] = {}
         self.shift = 0.0
+        self.learnt: tuple[int, ...] = ()
         self.fits = 0
 
     def _own_training(self) -> dict[str, Any]:
@@ -138,18 +139,20 @@ class Surrogate(abc.ABC):
             raise SurrogateError("surrogate: the examples are of another domain than the surrogate.")
         settings = self.training if iterations is None else self.training.changed(iterations=iterations)
         warm = warm and bool(self.weights)
-        before = self.normaliser, self.weights, self.shift
+        before = self.normaliser, self.weights, self.shift, self.learnt
         try:
             return self._fit_and_calibrate(data, settings, warm, watch)
         except BaseException:
             # A fit that fails or is interrupted leaves the model of the last one.
-            self.normaliser, self.weights, self.shift = before
+            self.normaliser, self.weights, self.shift, self.learnt = before
             raise
 
     def _fit_and_calibrate(self, data: Dataset, settings: TrainingSettings, warm: bool, watch: Watch | None) -> Fit:
         if self.normaliser is None or not warm:
             self.normaliser = Normaliser.fit(data)
         self.shift = 0.0
+        seen = {level for level, n in enumerate(data.sizes) if n}
+        self.learnt = tuple(sorted(seen | set(self.learnt if warm else ())))
         held_in = folds(data.sizes, settings.held_in, self.members, self.seed)
         batches = Batches(
             data,
@@ -297,7 +300,8 @@ class Surrogate(abc.ABC):
         """Predict the outputs of inputs ``(n, in_channels, *grid)``.
 
         Args:
-            level: the resolution whose solver is imitated; None for the finest.
+            level: the resolution whose solver is imitated, or the nearest below it that had examples; None for the
+                finest.
             grid: where the inputs are given and outputs are wanted, any grid; None for the level's own, or, if the
                 inputs have another shape, a grid of that shape with the domain's layout.
             units: ``normalised`` for those in which the noise is the same for all channels.
@@ -348,6 +352,8 @@ class Surrogate(abc.ABC):
         grid = grid or Grid(f.shape[2:], self.domain.grids[level].layout)
         if grid.shape != f.shape[2:]:
             raise SurrogateError(f"surrogate: inputs of shape {f.shape} are not on the given grid {grid.shape}.")
+        # A resolution without examples has an embedding that nobody trained: the nearest one below it stands in.
+        level = max((known for known in self.learnt if known <= level), default=self.learnt[0])
         return f, level, Mesh.of(grid.axes, periods(self.domain))
 
     def _chunks(self, f: Array, mesh: Mesh, members: int) -> list[Tensor]:

@@ -49,7 +49,7 @@ def save(surrogate: Surrogate, folder: Path | str) -> None:
     folder = Path(folder)
     tensors = {
         f"{group}:{name}": value.detach().cpu().contiguous()
-        for group in surrogate.learnt
+        for group in surrogate.stacks
         for name, value in getattr(surrogate, group).items()
     }
     content = safetensors.torch.save(tensors)
@@ -99,6 +99,7 @@ def load(folder: Path | str, *, device: str = "auto", model: Build | None = None
         if described["normaliser"] is not None:
             surrogate.normaliser = Normaliser.from_json(described["normaliser"])
         surrogate.shift, surrogate.fits = float(described["shift"]), int(described["fits"])
+        surrogate.learnt = tuple(int(level) for level in described["learnt"])
         _restore(surrogate, tensors)
     except CheckpointError:
         raise
@@ -144,6 +145,7 @@ def _described(surrogate: Surrogate) -> dict[str, Any]:
         "dtype": str(surrogate.dtype).removeprefix("torch."),
         "normaliser": None if surrogate.normaliser is None else surrogate.normaliser.as_json(),
         "shift": surrogate.shift,
+        "learnt": list(surrogate.learnt),
         "fits": surrogate.fits,
     }
 
@@ -237,7 +239,7 @@ def _tensors(folder: Path, described: dict[str, Any]) -> dict[str, Tensor]:
 
 def _restore(surrogate: Surrogate, tensors: dict[str, Tensor]) -> None:
     """Put tensors where they were; a wrong name, shape or precision is an error."""
-    groups: dict[str, dict[str, Tensor]] = {group: {} for group in surrogate.learnt}
+    groups: dict[str, dict[str, Tensor]] = {group: {} for group in surrogate.stacks}
     for name, value in tensors.items():
         group, _, rest = name.partition(":")
         if value.is_floating_point() and value.dtype != surrogate.dtype:

@@ -201,7 +201,7 @@ class Variational(Surrogate):
 
     name = "svi"
     own_settings = ("samples", "start")
-    learnt = ("weights", "_centres", "_spreads")
+    stacks = ("weights", "_centres", "_spreads")
 
     def __init__(self, domain: Domain, *, samples: int = 20, start: float = 1e-3, **settings: Any) -> None:
         self._samples, self.start = samples, start
