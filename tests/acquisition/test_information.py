@@ -178,6 +178,7 @@ def test_tiny_noise_does_not_overflow():
         (lambda: mutual_information(np.eye(3), np.eye(3), given=np.eye(2)), "given"),
         (lambda: log_det_identity_plus(np.ones((2, 3))), r"\(\.\.\., S, S\)"),
         (lambda: mean_information(np.ones((2, 3, 3)), np.ones((0, 3, 3))), "mean_information"),
+        (lambda: mean_information(np.ones((2, 3, 3)), np.ones((4, 3, 3)), np.eye(2)), "given"),
     ],
 )
 def test_bad_input(call, words):

@@ -104,13 +104,13 @@ def u(pool: Numbers, given: Numbers | None = None) -> Tensor:
 
 
 def u_hat(
-    pool: Numbers, targets: Numbers | None = None, given: Numbers | None = None, *, numbers: int = 500_000
+    pool: Numbers, targets: Numbers | None = None, given: Numbers | None = None, *, numbers: int = 100_000
 ) -> Tensor:
     """Mean information of each output on the targets' finest ones: ``(P, R)`` nats from ``(P, R, S, S)``.
 
     Args:
         targets: their Gram matrices at the finest level, ``(A, S, S)``; None for the whole pool.
-        numbers: how many numbers a block of pairs may take.
+        numbers: how many numbers a row of matrices may take in a block of pairs.
     """
     g = check_pool(as_double(pool))
     goals = g[:, -1] if targets is None else as_double(targets)
@@ -136,14 +136,14 @@ class PoolUtility:
         pool: of all candidates, chosen and running ones included; indices are into it.
         targets: candidates that u-hat asks about; None for all that remain.
         given: Gram matrices, summed, of running queries that are not in the pool.
-        numbers: how many numbers a block of pairs may take.
+        numbers: how many numbers a row of matrices may take in a block of pairs.
     """
 
     pool: PoolGrams
     kind: Kind
     targets: Sequence[int] | Indices | None = None
     given: Tensor | None = None
-    numbers: int = 500_000
+    numbers: int = 100_000
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):

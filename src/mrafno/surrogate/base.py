@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrafno.dataset import Dataset, Normaliser
-from mrafno.errors import CheckpointError, SurrogateError, TrainingError
+from mrafno.errors import CheckpointError, SurrogateError
 from mrafno.grids import Array, Domain, Grid, relative_l2
 from mrafno.records import Prediction
 from mrafno.surrogate.adapters import Build, MemberModules, Model
 from mrafno.surrogate.calibration import best_shift
+from mrafno.surrogate.divergence import detached, make_up, refuse_broken
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.presets import Preset, network_preset, training_preset
 from mrafno.surrogate.spectral import Mesh
@@ -40,8 +41,6 @@ Watch = Callable[[float, float, float], None]
 
 #: Numbers that a layer's activations may take in one chunk of a prediction.
 _CHUNK_NUMBERS = 6_000_000
-#: Courses that a member gets which diverged in its first.
-_ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
@@ -247,44 +246,21 @@ class Surrogate(abc.ABC):
         def restart(member: int, times: int) -> None:
             network.initialise_member(member, seed_of(self.seed, self.fits, member, times))
 
-        def once(settings: TrainingSettings, optimiser: torch.optim.Optimizer | None) -> History:
+        def course(rate: float, optimiser: torch.optim.Optimizer | None) -> History:
+            chosen = settings.changed(rate=rate)
             return train(
                 objective or network_objective(network, batches, settings.loss, masks),
-                optimiser or adam(network, settings),
-                settings,
+                optimiser or adam(network, chosen),
+                chosen,
                 watch=watch,
                 restart=restart if restarts else None,
                 after_step=after_step,
             )
 
-        def lost_in(history: History) -> set[int]:
-            late = {member for member, step in history.restarted.items() if step > settings.iterations // 20}
-            return late | broken_members(network)
-
-        history = once(settings, optimiser)
-        lost = lost_in(history)
-        for attempt in range(1, 1 + (_ATTEMPTS if restarts else 0)):
-            if not lost:
-                break
-            # What was restarted on the way has had less than the others: a course of its own, at a lower rate.
-            kept = {name: value.clone() for name, value in detached(network).items()}
-            for member in lost:
-                restart(member, -attempt % 1000)
-            again = once(settings.changed(rate=settings.rate / 2**attempt), None)
-            history.events += [f"member {member} was trained once more" for member in sorted(lost)]
-            well = [member for member in range(network.members) if member not in lost]
-            with torch.no_grad():
-                for name, value in detached(network).items():
-                    value[well] = kept[name][well]
-            history.losses[-1] = [
-                (again if member in lost else history).losses[-1][member] for member in range(network.members)
-            ]
-            lost = lost & lost_in(again)
-        if lost or broken_members(network):
-            raise TrainingError(
-                f"training: members {sorted(lost or broken_members(network))} diverged again and again. "
-                f"Lower the learning rate (now {settings.rate:g}) or check the data for outliers."
-            )
+        history = course(settings.rate, optimiser)
+        if restarts:
+            make_up(network, history, settings, lambda rate: course(rate, None), restart)
+        refuse_broken(network, settings)
         return history
 
     # Predicting.
@@ -427,20 +403,6 @@ class _Reporter:
             self.surrogate.weights = detached(network)
             self.error = self.surrogate._held_in_error(self.data, self.held_in)
         self.watch(done, float(np.mean(losses)), self.error)
-
-
-def broken_members(network: MemberFNO) -> set[int]:
-    """Members with a weight that is not finite."""
-    bad: set[int] = set()
-    for value in network.state_dict().values():
-        finite = torch.isfinite(value.reshape(value.shape[0], -1)).all(dim=1)
-        bad.update(torch.nonzero(~finite).flatten().tolist())
-    return bad
-
-
-def detached(network: MemberFNO) -> dict[str, Tensor]:
-    """A network's weights, sharing its memory."""
-    return {name: value.detach() for name, value in network.state_dict().items()}
 
 
 def seed_of(*parts: int) -> int:

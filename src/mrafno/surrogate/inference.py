@@ -26,7 +26,8 @@ from torch.func import functional_call
 
 from mrafno.errors import SurrogateError
 from mrafno.grids import Domain
-from mrafno.surrogate.base import Surrogate, detached, seed_of
+from mrafno.surrogate.base import Surrogate, seed_of
+from mrafno.surrogate.divergence import detached
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.training import Batches, History, TrainingSettings, adam, network_objective
 
