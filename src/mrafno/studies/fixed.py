@@ -27,7 +27,7 @@ from mrafno.evaluate import evaluate
 from mrafno.examples import one_thread_each, solve_examples
 from mrafno.grids import Array
 from mrafno.surrogate import SURROGATES, get_surrogate
-from mrafno.surrogate.base import Watch
+from mrafno.surrogate.held_in import Watch
 from mrafno.tasks import Task, get_task
 
 #: The order of the table, which is the publication's.

@@ -9,22 +9,20 @@ from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mrafno.dataset import Dataset, Normaliser
 from mrafno.errors import CheckpointError, SurrogateError
-from mrafno.grids import Array, Domain, Grid, relative_l2
+from mrafno.grids import Array, Domain, Grid
 from mrafno.records import Prediction
 from mrafno.surrogate.adapters import Build, MemberModules, Model
-from mrafno.surrogate.calibration import best_shift
-from mrafno.surrogate.divergence import detached, make_up, refuse_broken
+from mrafno.surrogate.divergence import make_up, refuse_broken
+from mrafno.surrogate.held_in import HeldInExamples, Reporter, Watch
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.presets import Preset, network_preset, training_preset
 from mrafno.surrogate.spectral import Mesh
 from mrafno.surrogate.training import (
     Batches,
-    HeldIn,
     History,
     TrainingSettings,
     adam,
@@ -36,9 +34,6 @@ from mrafno.surrogate.training import (
 )
 
 Units = Literal["physical", "normalised"]
-#: Called with the share of the work done, the mean loss and the held-in relative error (NaN if nothing is held in).
-Watch = Callable[[float, float, float], None]
-
 #: Numbers that a layer's activations may take in one chunk of a prediction.
 _CHUNK_NUMBERS = 6_000_000
 
@@ -152,74 +147,26 @@ class Surrogate(abc.ABC):
         self.shift = 0.0
         seen = {level for level, n in enumerate(data.sizes) if n}
         self.learnt = tuple(sorted(seen | set(self.learnt if warm else ())))
-        held_in = folds(data.sizes, settings.held_in, self.members, self.seed)
+        held_in = HeldInExamples(data, folds(data.sizes, settings.held_in, self.members, self.seed))
         batches = Batches(
             data,
             self.normaliser,
             settings,
             [[self.seed, self.fits, member] for member in range(self.members)],
-            held_in=held_in,
+            held_in=held_in.rows,
             dtype=self.dtype,
             device=self.device,
         )
-        self._report = _Reporter(self, data, held_in, watch)
+        self._report = Reporter(self, held_in, watch)
         history = self._fit(batches, settings, warm)
         self.fits += 1
-        error = self._held_in_error(data, held_in)
-        self.shift = self._calibrated_shift(data, held_in)
+        error = held_in.error(self)
+        self.shift = held_in.shift(self)
         return Fit(float(np.mean(history.losses[-1])), error, self.shift, tuple(history.events), history)
 
     @abc.abstractmethod
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
         """Train and put the stack of weights into ``self.weights``."""
-
-    def _left_out(
-        self, data: Dataset, held_in: HeldIn, level: int
-    ) -> tuple[Prediction, Array, NDArray[np.int64]] | None:
-        """Prediction and truth, in normalised units, of a level's held-in rows, and the member that left each out."""
-        rows = np.concatenate([member[level] for member in held_in])
-        if not len(rows):
-            return None
-        owners = np.repeat(np.arange(len(held_in)), [len(member[level]) for member in held_in])
-        assert self.normaliser is not None
-        prediction = self.predict(data.inputs[level][rows], level, units="normalised")
-        return prediction, self.normaliser.outputs(data.outputs[level][rows]), owners
-
-    def _held_in_error(self, data: Dataset, held_in: HeldIn) -> float:
-        """Mean relative L2 of single networks on what each left out, on the finest level that has any; else NaN."""
-        for level in reversed(range(self.domain.levels)):
-            found = self._left_out(data, held_in, level)
-            if found:
-                prediction, truth, owners = found
-                assert self.normaliser is not None
-                single = self._single(prediction, owners)
-                back = [self.normaliser.physical(values, self.domain.dim) for values in (single, truth)]
-                return float(relative_l2(*back).mean())
-        return math.nan
-
-    def _calibrated_shift(self, data: Dataset, held_in: HeldIn) -> float:
-        r"""The shift of the noise that held-in examples ask for.
-
-        With s the members' variance, a single member's residual has the variance :math:`\lambda + s` of the matched
-        Gaussian plus that of its own deviation from the mean, :math:`s (M - 1) / M`.
-        """
-        residuals, noises, spreads = [], [], []
-        for level in range(self.domain.levels):
-            found = self._left_out(data, held_in, level)
-            if found:
-                prediction, truth, owners = found
-                n, m = len(truth), prediction.samples
-                own = (m - 1) / m if self.members > 1 else 0.0
-                residuals.append((truth - self._single(prediction, owners)).reshape(n, -1))
-                noises.append(prediction.noise)
-                spreads.append((1 + own) * prediction.spread.reshape(n, -1))
-        return best_shift(residuals, noises, spreads)
-
-    def _single(self, prediction: Prediction, owners: NDArray[np.int64]) -> Array:
-        """What the member that left an example out says of it; the mean where there is one network only."""
-        if self.members == 1:
-            return prediction.center
-        return np.asarray(prediction.mean[owners, np.arange(len(owners))])
 
     def _train(
         self,
@@ -386,23 +333,6 @@ class Surrogate(abc.ABC):
         if not isinstance(found, cls):
             raise CheckpointError(f"checkpoint {folder}: it holds {found.name} inference. Read it with Surrogate.load.")
         return found
-
-
-class _Reporter:
-    """Tells a watcher how a fit gets on; the held-in error is measured ten times and remembered between."""
-
-    def __init__(self, surrogate: Surrogate, data: Dataset, held_in: HeldIn, watch: Watch | None) -> None:
-        self.surrogate, self.data, self.held_in, self.watch = surrogate, data, held_in, watch
-        self.error, self.tenth = math.nan, 0
-
-    def __call__(self, done: float, losses: list[float], network: MemberFNO) -> None:
-        if self.watch is None:
-            return
-        if int(10 * done) > self.tenth:
-            self.tenth = int(10 * done)
-            self.surrogate.weights = detached(network)
-            self.error = self.surrogate._held_in_error(self.data, self.held_in)
-        self.watch(done, float(np.mean(losses)), self.error)
 
 
 def seed_of(*parts: int) -> int:

@@ -1,0 +1,96 @@
+"""What networks say of the examples they left out: an honest error, and the shift that calibrates their noise."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrafno.dataset import Dataset
+from mrafno.grids import Array, relative_l2
+from mrafno.records import Prediction
+from mrafno.surrogate.calibration import best_shift
+from mrafno.surrogate.divergence import detached
+from mrafno.surrogate.network import MemberFNO
+from mrafno.surrogate.training import HeldIn
+
+if TYPE_CHECKING:  # a surrogate holds these, and they ask it
+    from mrafno.surrogate.base import Surrogate
+
+#: Called with the share of the work done, the mean loss and the held-in relative error (NaN if nothing is held in).
+Watch = Callable[[float, float, float], None]
+
+
+@dataclass(frozen=True)
+class HeldInExamples:
+    """Examples and, for each member and level, the rows of them that the member was not trained on."""
+
+    data: Dataset
+    rows: HeldIn
+
+    def error(self, surrogate: "Surrogate") -> float:
+        """Mean relative L2 of single networks on what each left out, on the finest level that has any; else NaN."""
+        for level in reversed(range(self.data.domain.levels)):
+            found = self._predicted(surrogate, level)
+            if found:
+                prediction, truth, owners = found
+                assert surrogate.normaliser is not None, "a surrogate that predicts has one"
+                single = _single(prediction, owners, surrogate.members)
+                back = [surrogate.normaliser.physical(values, self.data.domain.dim) for values in (single, truth)]
+                return float(relative_l2(*back).mean())
+        return math.nan
+
+    def shift(self, surrogate: "Surrogate") -> float:
+        r"""The shift of the noise that held-in examples ask for.
+
+        With s the members' variance, a single member's residual has the variance :math:`\lambda + s` of the matched
+        Gaussian plus that of its own deviation from the mean, :math:`s (M - 1) / M`.
+        """
+        residuals, noises, spreads = [], [], []
+        for level in range(self.data.domain.levels):
+            found = self._predicted(surrogate, level)
+            if found:
+                prediction, truth, owners = found
+                n, m = len(truth), prediction.samples
+                own = (m - 1) / m if surrogate.members > 1 else 0.0
+                residuals.append((truth - _single(prediction, owners, surrogate.members)).reshape(n, -1))
+                noises.append(prediction.noise)
+                spreads.append((1 + own) * prediction.spread.reshape(n, -1))
+        return best_shift(residuals, noises, spreads)
+
+    def _predicted(self, surrogate: "Surrogate", level: int) -> tuple[Prediction, Array, NDArray[np.int64]] | None:
+        """Prediction and truth, in normalised units, of a level's held-in rows, and the member that left each out."""
+        rows = np.concatenate([member[level] for member in self.rows])
+        if not len(rows):
+            return None
+        owners = np.repeat(np.arange(len(self.rows)), [len(member[level]) for member in self.rows])
+        prediction = surrogate.predict(self.data.inputs[level][rows], level, units="normalised")
+        assert surrogate.normaliser is not None, "a surrogate that predicts has one"
+        return prediction, surrogate.normaliser.outputs(self.data.outputs[level][rows]), owners
+
+
+def _single(prediction: Prediction, owners: NDArray[np.int64], members: int) -> Array:
+    """What the member that left an example out says of it; the mean where there is one network only."""
+    if members == 1:
+        return prediction.center
+    return np.asarray(prediction.mean[owners, np.arange(len(owners))])
+
+
+class Reporter:
+    """Tells a watcher how a fit gets on; the held-in error is measured ten times and remembered between."""
+
+    def __init__(self, surrogate: "Surrogate", held_in: HeldInExamples, watch: Watch | None) -> None:
+        self.surrogate, self.held_in, self.watch = surrogate, held_in, watch
+        self.error, self.tenth = math.nan, 0
+
+    def __call__(self, done: float, losses: list[float], network: MemberFNO) -> None:
+        """Report the share of the work done and the losses of a network in training."""
+        if self.watch is None:
+            return
+        if int(10 * done) > self.tenth:
+            self.tenth = int(10 * done)
+            self.surrogate.weights = detached(network)
+            self.error = self.held_in.error(self.surrogate)
+        self.watch(done, float(np.mean(losses)), self.error)
