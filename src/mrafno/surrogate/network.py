@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mrafno.errors import SurrogateError
-from mrafno.surrogate.spectral import Mesh, convolve, weights
+from mrafno.surrogate.spectral import Mesh, fourier_layer, weights
 
 Embedding = Literal["onehot", "positional"]
 
@@ -120,10 +120,8 @@ class FourierLayer(nn.Module):
 
     def forward(self, v: Tensor, mesh: Mesh) -> Tensor:
         """Apply to ``(M, C, B, *grid)``."""
-        through_modes = convolve(v, self.spectral, mesh, self.modes)
         local = self.pointwise
-        flat = torch.baddbmm(through_modes.flatten(2), local.weight, v.flatten(2))
-        return (flat + local.bias).view(v.shape)
+        return fourier_layer(v, self.spectral, local.weight, local.bias, mesh, self.modes)
 
     def initialise(self, member: int, generator: torch.Generator) -> None:
         """Modes keep the size of a function on average."""

@@ -148,47 +148,89 @@ def multiply(spectrum: Tensor, weight: Tensor) -> Tensor:
     return torch.stack([rr - ii, ri + ir], dim=2)
 
 
-class _Convolution(torch.autograd.Function):
-    """Transform, product and inverse with a hand-written derivative: nothing of the grid's size is kept for it."""
+class _FourierLayer(torch.autograd.Function):
+    """Transform, product, inverse and pointwise map with a hand-written derivative, which saves passes over the grid.
+
+    The bias is added to the mean of each function, which is the mode zero, where it costs nothing.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, weight: Tensor, analysis: tuple[Tensor, ...], synthesis: tuple[Tensor, ...]
+        ctx: Any,
+        values: Tensor,
+        weight: Tensor,
+        local: Tensor,
+        bias: Tensor,
+        analysis: tuple[Tensor, ...],
+        synthesis: tuple[Tensor, ...],
     ) -> Tensor:
         spectrum = to_modes(values, analysis)
-        ctx.save_for_backward(spectrum, weight)
+        ctx.save_for_backward(values, spectrum, weight, local)
         ctx.products = analysis, synthesis
-        return from_modes(multiply(spectrum, weight), synthesis)
+        mixed = multiply(spectrum, weight)
+        for mode in _zero_modes(synthesis):
+            mixed[:, mode, 0] += bias.transpose(1, 2)
+        out = from_modes(mixed, synthesis)
+        out.flatten(2).baddbmm_(local, values.flatten(2))
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        spectrum, weight = ctx.saved_tensors
+        values, spectrum, weight, local = ctx.saved_tensors
         analysis, synthesis = ctx.products
+        gradient = gradients[0].contiguous()
+        flat_gradient = gradient.flatten(2)
         m, q, _, b, c = spectrum.shape
-        real, imaginary = to_modes(gradients[0], tuple(p.T for p in synthesis)).unbind(2)
+        turned = to_modes(gradient, tuple(p.T for p in synthesis))
+        for_bias = torch.stack([turned[:, mode, 0] for mode in _zero_modes(synthesis)]).sum((0, 2))[..., None]
+        real, imaginary = turned.unbind(2)
         above = torch.stack([real, imaginary], dim=3)
         below = torch.stack([imaginary, -real], dim=3)
         outer = torch.stack([above, below], dim=2).view(m * q, 2 * b, -1)
-        flat = spectrum.reshape(m * q, 2 * b, c)
-        for_weight = torch.bmm(flat.transpose(1, 2), outer).view(weight.shape) if ctx.needs_input_grad[1] else None
+        for_weight = torch.bmm(spectrum.reshape(m * q, 2 * b, c).transpose(1, 2), outer).view(weight.shape)
+        for_local = torch.bmm(flat_gradient, values.flatten(2).transpose(1, 2))
         for_values = None
         if ctx.needs_input_grad[0]:
             through = torch.bmm(outer, weight.flatten(0, 1).transpose(1, 2)).view(m, q, 2, b, c)
             for_values = from_modes(through, tuple(p.T for p in analysis))
-        return for_values, for_weight, None, None
+            for_values.flatten(2).baddbmm_(local.transpose(1, 2), flat_gradient)
+        return for_values, for_weight, for_local, for_bias, None, None
+
+
+def _zero_modes(synthesis: tuple[Tensor, ...]) -> tuple[int, ...]:
+    """Where the constant is among the modes; in two dimensions it occurs twice, as k1 = 0 and as -k1 = 0."""
+    return (0,) if len(synthesis) == 1 else (0, synthesis[1].shape[0] // 4)
+
+
+def fourier_layer(
+    values: Tensor,
+    weight: Tensor,
+    local: Tensor,
+    bias: Tensor,
+    mesh: Mesh,
+    modes: tuple[int, ...],
+    fft: bool | None = None,
+) -> Tensor:
+    """W v + b + the lowest modes of v times their weights, for ``v`` of shape ``(M, C, B, *grid)``.
+
+    ``weight`` is ``(M, Q, C, 2 C')``, ``local`` ``(M, C', C)`` and ``bias`` ``(M, C', 1)``. ``fft`` forces one of the
+    two ways to transform; None lets the size decide.
+    """
+    if fft if fft is not None else use_fft(mesh, modes):
+        through_modes = _convolve_fft(values, weight, mesh, modes)
+        flat = torch.baddbmm(through_modes.flatten(2), local, values.flatten(2)) + bias
+        return flat.view(through_modes.shape)
+    analysis = matrices(mesh, modes, False, values.dtype, values.device)
+    synthesis = matrices(mesh, modes, True, values.dtype, values.device)
+    return _FourierLayer.apply(values, weight, local, bias, analysis, synthesis)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def convolve(values: Tensor, weight: Tensor, mesh: Mesh, modes: tuple[int, ...], fft: bool | None = None) -> Tensor:
-    """Multiply the lowest modes of ``(M, C, B, *grid)`` by ``weight`` ``(M, Q, C, 2 C')`` and drop all others.
-
-    ``fft`` forces one of the two ways; None lets the size decide.
-    """
-    if fft if fft is not None else use_fft(mesh, modes):
-        return _convolve_fft(values, weight, mesh, modes)
-    analysis = matrices(mesh, modes, False, values.dtype, values.device)
-    synthesis = matrices(mesh, modes, True, values.dtype, values.device)
-    return _Convolution.apply(values, weight, analysis, synthesis)  # type: ignore[no-any-return, no-untyped-call]
+    """The convolution of :func:`fourier_layer` alone: the lowest modes times ``weight``, all others dropped."""
+    shape = (values.shape[0], weight.shape[-1] // 2)
+    nothing = values.new_zeros(*shape, values.shape[1]), values.new_zeros(*shape, 1)
+    return fourier_layer(values, weight, *nothing, mesh, modes, fft)
 
 
 @lru_cache(maxsize=1024)
