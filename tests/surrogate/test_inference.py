@@ -335,7 +335,7 @@ def test_one_warm_step_of_no_length_is_where_it_was():
     surrogate, f = made("point"), np.ones((1, 1, 20))
     surrogate.fit(data_of(LINE))
     before = surrogate.predict(f)
-    surrogate.training = surrogate.training.changed(rate=1e-12)
+    surrogate.training = surrogate.training.changed(warm_rate=1e-12)
     surrogate.fit(data_of(LINE), warm=True, iterations=1)
     np.testing.assert_allclose(surrogate.predict(f).mean, before.mean, atol=1e-5)
 

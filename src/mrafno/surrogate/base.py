@@ -307,11 +307,11 @@ class Surrogate(abc.ABC):
         # The same calls, other weights.
         return cast(MemberFNO, MemberModules(self.network_settings, self.model, members, self.dtype))
 
-    def _started(self, warm: bool) -> MemberFNO:
-        """A network to train: the last fit's for a warm start, freshly initialised else."""
+    def _started(self, weights: dict[str, Tensor] | None) -> MemberFNO:
+        """A network to train: with a copy of these weights, or freshly initialised."""
         network = self._made(self.members)
-        if warm:
-            network.load_state_dict(self.weights)
+        if weights:
+            network.load_state_dict(weights)
         else:
             network.initialise([seed_of(self.seed, self.fits, member) for member in range(self.members)])
         return network.to(self.device)

@@ -17,7 +17,7 @@ prediction, checkpoints and features are written once.
 import difflib
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -30,9 +30,45 @@ from mrafno.surrogate.base import Surrogate, seed_of
 from mrafno.surrogate.divergence import detached
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.training import Batches, History, TrainingSettings, adam, network_objective
+from mrafno.surrogate.warm import RunningAverage, Stack, moments, remember
 
 
-class Ensemble(Surrogate):
+class Optimised(Surrogate):
+    """What is found by optimisation: from scratch down to a rate of zero, or warm at a constant rate and averaged."""
+
+    stacks = ("weights", "_last", "_first", "_second")
+
+    def __init__(self, domain: Domain, **settings: Any) -> None:
+        super().__init__(domain, **settings)
+        # After a warm fit: the last state, and the optimiser's moments.
+        self._last: Stack = {}
+        self._first: Stack = {}
+        self._second: Stack = {}
+
+    def _optimise(
+        self,
+        batches: Batches,
+        settings: TrainingSettings,
+        warm: bool,
+        masks: Callable[[int], Sequence[Tensor]] | None = None,
+    ) -> History:
+        network = self._started(self._last or self.weights if warm else None)
+        if not warm:
+            history = self._train(network, batches, settings, masks=masks)
+            self.weights, self._last, self._first, self._second = detached(network), {}, {}, {}
+            return history
+        settings = settings.changed(schedule="constant", rate=settings.warm_rate)
+        optimiser = adam(network, settings)
+        if self._first:
+            remember(optimiser, network, self._first, self._second)
+        average = RunningAverage(network, self.weights, settings.half_life)
+        history = self._train(network, batches, settings, optimiser=optimiser, after_step=average, masks=masks)
+        self.weights, self._last = average.finished(set(history.restarted)), detached(network)
+        self._first, self._second = (moments(optimiser, network, which) for which in ("exp_avg", "exp_avg_sq"))
+        return history
+
+
+class Ensemble(Optimised):
     """Independent networks."""
 
     name = "ensemble"
@@ -50,10 +86,7 @@ class Ensemble(Surrogate):
         return {"held_in": 0.05} if self.members > 1 else {}
 
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
-        network = self._started(warm)
-        history = self._train(network, batches, settings)
-        self.weights = detached(network)
-        return history
+        return self._optimise(batches, settings, warm)
 
 
 class Point(Ensemble):
@@ -69,7 +102,7 @@ class Point(Ensemble):
         return {"loss": "composite"}
 
 
-class Dropout(Surrogate):
+class Dropout(Optimised):
     """One network, trained and asked with a random part of its channels off; a sample keeps its part for all inputs."""
 
     name = "dropout"
@@ -92,11 +125,8 @@ class Dropout(Surrogate):
         return [((draw >= self.rate) / (1 - self.rate)).to(self.device, self.dtype) for draw in draws]
 
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
-        network = self._started(warm)
         generator = torch.Generator().manual_seed(seed_of(self.seed, self.fits, 1))
-        history = self._train(network, batches, settings, masks=lambda batch: self._masks(generator, 1, batch))
-        self.weights = detached(network)
-        return history
+        return self._optimise(batches, settings, warm, masks=lambda batch: self._masks(generator, 1, batch))
 
     def _network(self) -> tuple[MemberFNO, Sequence[Tensor] | None]:
         stack = {name: value.expand(self._samples, *value.shape[1:]) for name, value in self.weights.items()}
@@ -138,7 +168,7 @@ class Langevin(Surrogate):
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
         if warm:
             self.weights = {name: value[-1:] for name, value in self.weights.items()}
-        network = self._started(warm)
+        network = self._started(self.weights if warm else None)
         first = max(1, int(self.burn_in * settings.iterations))
         optimiser = adam(network, settings)
         burn_in = settings.changed(iterations=first)
@@ -219,7 +249,7 @@ class Variational(Surrogate):
         return self._samples
 
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
-        network = self._started(False)
+        network = self._started(None)
         names = [name for name, _ in network.named_parameters()]
         if warm and self._centres:
             centres = [self._centres[name].clone().requires_grad_() for name in names]

@@ -58,6 +58,9 @@ class TrainingSettings:
         loss: ``likelihood`` or ``composite``.
         held_in: share of the examples that each network leaves out, to watch and to calibrate. The networks of an
             ensemble leave out different ones, so that together they learn from all.
+        warm_rate: constant learning rate of a fit that goes on from the last one.
+        half_life: steps after which the average of the weights, which is what predicts after such a fit, has half
+            forgotten.
     """
 
     iterations: int = 3000
@@ -68,12 +71,13 @@ class TrainingSettings:
     points: int = 0
     loss: Loss = "composite"
     held_in: float = 0.0
+    warm_rate: float = 1e-3
+    half_life: float = 100.0
 
     def __post_init__(self) -> None:
-        if self.iterations < 1 or self.batch < 1 or self.rate <= 0:
-            raise SurrogateError(
-                f"training: iterations {self.iterations}, batch {self.batch} and rate {self.rate} must be positive."
-            )
+        for name in ("iterations", "batch", "rate", "warm_rate", "half_life"):
+            if getattr(self, name) <= 0:
+                raise SurrogateError(f"training: {name} must be positive, got {name} {getattr(self, name)}.")
         if self.schedule not in get_args(Schedule):
             raise SurrogateError(f"training: unknown schedule {self.schedule!r}. Choose onecycle, cosine or constant.")
         if self.loss not in get_args(Loss):
