@@ -110,7 +110,7 @@ def _predicted_curves(grid: Grid, f: Array, truth: Array, mean: Array, std: Arra
     figure.add_scatter(x=x, y=truth, line={"color": BLACK}, name="truth", row=1, col=2)
     figure.add_scatter(x=x, y=mean, line={"color": BLUE, "dash": "dash"}, name="prediction", row=1, col=2)
     figure.add_scatter(x=x, y=mean - truth, line={"color": ORANGE}, showlegend=False, row=1, col=3)
-    figure.update_layout(height=360, legend={"x": 0.64, "y": 1, "xanchor": "right", "bgcolor": "rgba(255,255,255,0.8)"})
+    figure.update_layout(height=400, legend={"orientation": "h", "x": 0.5, "xanchor": "center", "y": -0.2})
     return figure
 
 

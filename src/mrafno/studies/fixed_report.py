@@ -91,6 +91,10 @@ def as_cells(task: str, rows: Sequence[Row]) -> Cells:
     return lines
 
 
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
+
+
 def _pm(value: tuple[float, float], form: str) -> str:
     mean, deviation = value
     return f"{mean:{form}}" + (f" ± {deviation:{form.removeprefix('+')}}" if deviation else "")
@@ -112,7 +116,7 @@ def write_study_page(
     sections: list[tuple[str, str, Any]] = [
         (
             "The table",
-            f"Mean and standard deviation over {rows[0].seeds} runs, the publication's in brackets. NLL: of "
+            f"Mean and standard deviation over {_runs(rows[0].seeds)}, the publication's in brackets. NLL: of "
             "a test function in normalised units, every value under its own Gaussian, summed over values. Coarse only: "
             "change of the error when the fine examples become coarse ones.",
             cells,
