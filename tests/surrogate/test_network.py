@@ -12,6 +12,7 @@ from mrafno.errors import SurrogateError
 from mrafno.grids import Grid
 from mrafno.surrogate.network import MemberFNO, NetworkSettings, boundary_factor, embed, pooling_matrix
 from mrafno.surrogate.spectral import Mesh, weights
+from tests.oracles.fno import plain_member
 
 TAU = 2 * np.pi
 
@@ -122,6 +123,22 @@ def test_equals_a_plain_network(name):
                 expected = plain(network, member, f[member, example], mesh, level)
                 torch.testing.assert_close(mean[member, example], expected[0], rtol=0, atol=1e-12)
                 torch.testing.assert_close(log_var[member, example], expected[1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout"), [((17,), "nodes"), ((16,), "periodic"), ((8, 12), "cells"), ((8, 10), "periodic")]
+)
+def test_equals_the_oracle_with_fast_transforms(shape, layout):
+    """The benchmark's contestant computes the same function, so that their times may be compared."""
+    settings = settings_of(len(shape), residual=True)
+    mesh = mesh_of(shape, (layout,) * len(shape))
+    network = network_of(settings, (3, 4))
+    f = inputs_of(settings, mesh)
+    mean, log_var = network(f, mesh, 1)
+    for member in range(2):
+        other_mean, other_log_var = plain_member(network, member)(f[0], mesh, 1)
+        torch.testing.assert_close(mean[member], other_mean, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(log_var[member], other_log_var, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["nodes, zero ends", "2d"])
