@@ -124,7 +124,7 @@ def _predicted_maps(grid: Grid, f: Array, truth: Array, mean: Array, std: Array)
         ("truth", truth, shared),
         ("prediction", mean, shared),
         ("prediction minus truth", error, {"colorscale": "RdBu", "reversescale": True, "zmin": -size, "zmax": size}),
-        ("standard deviation", std, {"colorscale": "Cividis", "zmin": 0}),
+        ("standard deviation", std, {"colorscale": "Cividis", "zmin": 0, "zmax": float(std.max()) or 1.0}),
     ]
     gap = 0.055
     figure = make_subplots(1, len(fields), subplot_titles=[title for title, _, _ in fields], horizontal_spacing=gap)

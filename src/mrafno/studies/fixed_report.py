@@ -51,7 +51,7 @@ def run_and_report(
     cells = as_cells(task, rows)
     printed = Table(
         *cells[0],
-        title=f"{task}: {setup.examples} + {setup.examples} examples, {seeds} runs (in brackets: the publication)",
+        title=f"{task}: {setup.examples} + {setup.examples} examples, {_runs(seeds)} (in brackets: the publication)",
     )
     for line in cells[1:]:
         printed.add_row(*line)
