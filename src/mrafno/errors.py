@@ -8,7 +8,11 @@
     ├── SurrogateError       a surrogate's settings or data are wrong
     │   ├── TrainingError      training could not give a usable model
     │   └── CheckpointError    a checkpoint is damaged, foreign or from another version
-    └── AcquisitionError     what to choose from, or how, is wrong
+    ├── AcquisitionError     what to choose from, or how, is wrong
+    ├── RunError             a run cannot do what it is asked to
+    │   └── FailuresError      too many simulations failed
+    └── LedgerError          a run's files are missing, damaged, foreign or cannot be written
+        └── LedgerLockedError  another process writes the run
 
 A message says where, what, and what to do about it.
 """
@@ -40,3 +44,19 @@ class CheckpointError(SurrogateError):
 
 class AcquisitionError(MrafnoError):
     """What to choose from, or how, is wrong."""
+
+
+class RunError(MrafnoError):
+    """A run cannot do what it is asked to."""
+
+
+class LedgerError(MrafnoError):
+    """A run's files are missing, damaged, foreign or cannot be written."""
+
+
+class LedgerLockedError(LedgerError):
+    """Another process writes the run."""
+
+
+class FailuresError(RunError):
+    """Too many simulations failed."""

@@ -1,0 +1,307 @@
+"""Files that outlive a crash, arrays from files that nobody vouches for, and a lock that a dead process does not hold.
+
+What is written here is on the disk when the call returns, and under its name there is never half of it. What is read
+here is a regular file and no link to somewhere else, and is never unpickled.
+"""
+
+import contextlib
+import errno
+import fcntl
+import io
+import json
+import math
+import os
+import secrets
+import shlex
+import socket
+import stat
+import sys
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrafno.errors import LedgerError, LedgerLockedError
+from mrafno.grids import Array
+
+#: How names of unfinished files end; nobody reads them.
+PART = ".part"
+#: What flock answers where the file system has none (Lustre mounted without it says ENOSYS), and where it is taken.
+_NO_FLOCK = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS)
+_TAKEN = (errno.EAGAIN, errno.EACCES)
+
+
+# Writing.
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Put a file in its place in one step, safely on the disk before and after; OSError where that fails."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{PART}")
+    try:
+        # The mode leaves it to the umask who may read it; tempfile would say: nobody else.
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        with io.FileIO(handle, "w"):
+            write_all(handle, content)
+            os.fsync(handle)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write_all(handle: int, content: bytes) -> None:
+    """Write to an open file in one call, and go on where the system took only a part."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, and have their names on the disk."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have a folder's list of names on the disk, where the system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems have no such call for folders
+            raise
+    finally:
+        os.close(handle)
+
+
+# Reading.
+
+
+def read_bytes(path: Path, *, start: int = 0, advice: str = "Give another file.") -> bytes:
+    """The bytes of a regular file from ``start`` on; a link, a pipe or a folder is refused.
+
+    Args:
+        advice: what to do about it, with which every error message ends.
+    """
+    try:
+        # Without O_NONBLOCK a pipe in the file's place would keep us waiting for its writer.
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        what = {errno.ELOOP: "is a symbolic link, which is not followed", errno.ENOENT: "is missing"}
+        said = what.get(error.errno or 0, f"cannot be read ({error.strerror})")
+        raise LedgerError(f"{path} {said}. {advice}") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise LedgerError(f"{path} is no regular file. {advice}")
+    with io.FileIO(handle, "r") as file:
+        try:
+            file.seek(start)
+            return file.readall()
+        except OSError as error:
+            raise LedgerError(f"{path} cannot be read ({error.strerror}). {advice}") from error
+
+
+def read_npy(path: Path | str) -> Array:
+    """An array of real numbers, as float64, from a .npy file that anybody may have made.
+
+    Only a regular file in the .npy format is read: no link, no .npz, no pickle, no array of objects.
+    """
+    advice = "Give a .npy file with one array of real numbers, as numpy.save writes it."
+    path = Path(path)
+    values = from_npy(read_bytes(path, advice=advice), where=str(path), advice=advice)
+    return np.array(values, dtype=np.float64, order="C")
+
+
+def from_npy(content: bytes, *, where: str, advice: str) -> NDArray[Any]:
+    """The array in a .npy file's bytes, read-only and with the shape and dtype it has there.
+
+    Not with ``numpy.load``, which opens zip files and pickles too, and believes a header that claims any size.
+    """
+    file = io.BytesIO(content)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    try:
+        shape, fortran, dtype = readers[np.lib.format.read_magic(file)](file)
+    except Exception as error:  # a damaged header can fail in any way, in NumPy or in Python's own parser
+        raise LedgerError(f"{where} is no .npy file, or its header is damaged. {advice}") from error
+    if dtype.kind not in "fiu":
+        raise LedgerError(f"{where} holds {dtype}, which are no real numbers. {advice}")
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or count * dtype.itemsize != len(content) - file.tell():
+        raise LedgerError(f"{where} is cut off or too long: its header says {shape} numbers of {dtype}. {advice}")
+    return np.frombuffer(content, dtype, count, file.tell()).reshape(shape, order="F" if fortran else "C")
+
+
+def to_npy(values: Array) -> bytes:
+    """The bytes of a .npy file: float64, little-endian, C order."""
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.asarray(values, dtype="<f8", order="C"), version=(1, 0), allow_pickle=False)
+    return file.getvalue()
+
+
+# One at a time.
+
+
+class Lock:
+    """The right to write in a folder, held by one process at a time.
+
+    It is a ``flock`` on a file, which the kernel releases when the holder ends, however it ends; the file itself stays.
+    Its content, for people and for the error message, says who holds it. Neither a program that the holder starts nor
+    a process that it forks holds the lock: they would keep it after the holder's death.
+
+    Where the file system has no ``flock``, the existence of a second file, ``<name>.pid``, is the lock. It is taken
+    over when the process it names was of this host and is dead; of another host nobody here can tell.
+
+    Raises:
+        LedgerLockedError: another process, or this one, holds it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._substitute: Path | None = None
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        except OSError as error:
+            raise LedgerError(
+                f"{path} cannot be opened for writing ({error.strerror}). It must be a file, in a folder that you may "
+                "write to; to read a run you need not."
+            ) from error
+        self._file = io.FileIO(handle, "r+")
+        try:
+            self._take()
+        except BaseException:
+            self._file.close()
+            raise
+        _LOCKS.add(self)
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds it: not after release, and not in a forked child."""
+        return not self._file.closed
+
+    def release(self) -> None:
+        """Let others have it; in a process that does not hold it nothing happens."""
+        if not self.held:
+            return
+        with contextlib.suppress(OSError):
+            self._file.truncate(0) if self._substitute is None else self._substitute.unlink(missing_ok=True)
+        self._file.close()
+
+    def _take(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in _TAKEN:
+                raise self._refusal(self._file.readall()) from None
+            if error.errno not in _NO_FLOCK:
+                raise LedgerError(f"{self.path} cannot be locked ({error}). Use another file system.") from error
+            self._take_substitute()
+            return
+        if self._file.read(1) not in (b"", b"{", b"\0"):
+            raise LedgerError(f"{self.path} is a file of somebody else's. Choose another folder, or move it away.")
+        # The lock is held whether or not there is room for saying so.
+        with contextlib.suppress(OSError):
+            self._file.truncate(0)
+            os.pwrite(self._file.fileno(), _holder(), 0)
+
+    def _take_substitute(self) -> None:
+        path = self.path.with_name(f"{self.path.name}.pid")
+        for _ in range(2):
+            try:
+                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+                with io.FileIO(handle, "w"):
+                    self._substitute = path
+                    write_all(handle, _holder())
+                return
+            except FileExistsError:
+                self._clear_substitute(path)
+            except OSError as error:
+                self.release()
+                raise LedgerError(f"{path} cannot be written ({error}). Make room or change rights.") from error
+        raise self._refusal(b"", path)
+
+    def _clear_substitute(self, path: Path) -> None:
+        """Move a dead process's file out of the way; refuse to touch that of one that may live."""
+        content = read_bytes(path, advice="Try again.")
+        if not self._stale(path, content):
+            raise self._refusal(content, path)
+        # Two may do this at once, and the slower must not remove what the faster has put there by now.
+        aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+        with contextlib.suppress(FileNotFoundError):
+            path.rename(aside)
+            if aside.read_bytes() != content:
+                aside.rename(path)
+                raise self._refusal(b"", path)
+            aside.unlink()
+
+    def _stale(self, path: Path, content: bytes) -> bool:
+        holder = _parsed(content)
+        pid = holder.get("pid")
+        if holder.get("host") != socket.gethostname() or not isinstance(pid, int) or pid < 1:
+            return False
+        if pid == os.getpid():  # ours, or of a process that had our number before: after a restart that is common
+            return not any(lock.held and lock._substitute and lock._substitute.samefile(path) for lock in _LOCKS)
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        except (OSError, OverflowError):  # somebody else's process, or no number of one
+            pass
+        return False
+
+    def _refusal(self, content: bytes, substitute: Path | None = None) -> LedgerLockedError:
+        holder = _parsed(content)
+        who = "another process"
+        if holder:
+            mine = (holder.get("pid"), holder.get("host")) == (os.getpid(), socket.gethostname())
+            who = "this very process, " if mine else "process "
+            who += "{pid} on host {host} since {started} ({command})".format(
+                **{name: holder.get(name, "?") for name in ("pid", "host", "started", "command")}
+            )
+        text = (
+            f"run {self.path.parent} is being written by {who}. Wait for it or stop it (close the run there); to read, "
+            "open the run without write=True."
+        )
+        if substitute is not None:
+            text += f" This file system has no locks of its own: if that process is gone, remove {substitute} by hand."
+        return LedgerLockedError(text)
+
+
+#: Locks of this process.
+_LOCKS: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _let_go_in_child() -> None:
+    # Closing a forked copy does not unlock; leaving it open would, after the parent's death, keep the lock.
+    for lock in _LOCKS:
+        lock._file.close()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+def _holder() -> bytes:
+    """This process, described for those who find the lock taken."""
+    started = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else ""
+    return json.dumps(
+        {"pid": os.getpid(), "host": socket.gethostname(), "started": started, "command": command}
+    ).encode()
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    """Who holds a lock, or nothing where it does not say."""
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
