@@ -131,8 +131,10 @@ class Surrogate(abc.ABC):
         """
         if data.domain != self.domain:
             raise SurrogateError("surrogate: the examples are of another domain than the surrogate.")
-        settings = self.training if iterations is None else self.training.changed(iterations=iterations)
         warm = warm and bool(self.weights)
+        settings = self.training.of_fit(max(len(data), 1), warm=warm)
+        if iterations is not None:
+            settings = settings.changed(iterations=iterations)
         before = self.normaliser, self.weights, self.shift, self.learnt
         try:
             return self._fit_and_calibrate(data, settings, warm, watch)
@@ -246,9 +248,9 @@ class Surrogate(abc.ABC):
             log_var_all = log_var_all + self.normaliser.log_scale
         return Prediction(mean_all, log_var_all)
 
-    def features(self, f: Array, level: int | None = None) -> Array:
-        """Output of the last Fourier layer, averaged over samples: ``(n, width, *grid)``."""
-        f, level, mesh = self._placed(f, level, None)
+    def features(self, f: Array, level: int | None = None, *, grid: Grid | None = None) -> Array:
+        """Output of the last Fourier layer, averaged over samples: ``(n, width, *grid)``; arguments as of predict."""
+        f, level, mesh = self._placed(f, level, grid)
         network, masks = self._network()
         with torch.no_grad():
             parts = [

@@ -30,20 +30,10 @@ from mrafno.surrogate.base import Surrogate, seed_of
 from mrafno.surrogate.divergence import detached
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.training import Batches, History, TrainingSettings, adam, network_objective
-from mrafno.surrogate.warm import RunningAverage, Stack, moments, remember
 
 
 class Optimised(Surrogate):
-    """What is found by optimisation: from scratch down to a rate of zero, or warm at a constant rate and averaged."""
-
-    stacks = ("weights", "_last", "_first", "_second")
-
-    def __init__(self, domain: Domain, **settings: Any) -> None:
-        super().__init__(domain, **settings)
-        # After a warm fit: the last state, and the optimiser's moments.
-        self._last: Stack = {}
-        self._first: Stack = {}
-        self._second: Stack = {}
+    """What is found by optimisation, from random weights or from those of the last fit, down to a rate of zero."""
 
     def _optimise(
         self,
@@ -52,19 +42,9 @@ class Optimised(Surrogate):
         warm: bool,
         masks: Callable[[int], Sequence[Tensor]] | None = None,
     ) -> History:
-        network = self._started(self._last or self.weights if warm else None)
-        if not warm:
-            history = self._train(network, batches, settings, masks=masks)
-            self.weights, self._last, self._first, self._second = detached(network), {}, {}, {}
-            return history
-        settings = settings.changed(schedule="constant", rate=settings.warm_rate)
-        optimiser = adam(network, settings)
-        if self._first:
-            remember(optimiser, network, self._first, self._second)
-        average = RunningAverage(network, self.weights, settings.half_life)
-        history = self._train(network, batches, settings, optimiser=optimiser, after_step=average, masks=masks)
-        self.weights, self._last = average.finished(set(history.restarted)), detached(network)
-        self._first, self._second = (moments(optimiser, network, which) for which in ("exp_avg", "exp_avg_sq"))
+        network = self._started(self.weights if warm else None)
+        history = self._train(network, batches, settings, masks=masks)
+        self.weights = detached(network)
         return history
 
 

@@ -48,9 +48,9 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "loss": "likelihood",
         }
     elif domain.dim == 2:
-        values = {"iterations": 1500, "batch": 20, "points": 32}
+        values = {"iterations": 1500, "batch": 20, "points": 32, "few": 400}
     else:
-        values = {"iterations": 4000, "batch": 40}
+        values = {"iterations": 4000, "batch": 40, "few": 400}
     return TrainingSettings(**{**values, **_checked(TrainingSettings, changes)})
 
 

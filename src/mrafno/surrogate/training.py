@@ -53,14 +53,15 @@ class TrainingSettings:
         rate: largest learning rate of Adam.
         schedule: ``onecycle`` (up, then down to zero), ``cosine`` (down to zero), ``constant``.
         weight_decay: decoupled weight decay.
+        few: number of examples n below which weight decay grows, as (few / n) squared up to a hundredfold; 0 for never.
+            A network with little to go by is better off small, and one that has learnt little by heart forgets it.
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
             0 for never.
         loss: ``likelihood`` or ``composite``.
         held_in: share of the examples that each network leaves out, to watch and to calibrate. The networks of an
             ensemble leave out different ones, so that together they learn from all.
-        warm_rate: constant learning rate of a fit that goes on from the last one.
-        half_life: steps after which the average of the weights, which is what predicts after such a fit, has half
-            forgotten.
+        warm_iterations, warm_batch, warm_rate: those of a fit that goes on from the last one. It too goes through the
+            whole schedule, so that it ends at rest.
     """
 
     iterations: int = 3000
@@ -71,11 +72,13 @@ class TrainingSettings:
     points: int = 0
     loss: Loss = "composite"
     held_in: float = 0.0
-    warm_rate: float = 1e-3
-    half_life: float = 100.0
+    few: int = 0
+    warm_iterations: int = 250
+    warm_batch: int = 20
+    warm_rate: float = 2e-3
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "batch", "rate", "warm_rate", "half_life"):
+        for name in ("iterations", "batch", "rate", "warm_iterations", "warm_batch", "warm_rate"):
             if getattr(self, name) <= 0:
                 raise SurrogateError(f"training: {name} must be positive, got {name} {getattr(self, name)}.")
         if self.schedule not in get_args(Schedule):
@@ -96,6 +99,13 @@ class TrainingSettings:
         if done < rise:
             return self.rate * (0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * done / rise)))
         return self.rate * 0.5 * (1 + math.cos(math.pi * (done - rise) / (1 - rise)))
+
+    def of_fit(self, examples: int, *, warm: bool) -> "TrainingSettings":
+        """What one fit on this many examples uses."""
+        changes: dict[str, Any] = {"weight_decay": self.weight_decay * min(max(1.0, self.few / examples) ** 2, 100.0)}
+        if warm:
+            changes |= {"iterations": self.warm_iterations, "batch": self.warm_batch, "rate": self.warm_rate}
+        return self.changed(**changes)
 
     def changed(self, **changes: Any) -> "TrainingSettings":
         """A copy with some settings changed."""
