@@ -1,6 +1,7 @@
 """Frozen records that rooms hand to each other."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -56,3 +57,40 @@ class Prediction:
         """Standard deviation at each point of the moment-matched Gaussian, ``(n, out_channels, *grid)``."""
         noise = self.noise.reshape(-1, *[1] * (self.mean.ndim - 2))
         return np.asarray(np.sqrt(self.spread + noise))
+
+
+@dataclass(frozen=True)
+class Query:
+    """One simulation to run.
+
+    Attributes:
+        id: its name in the run, ``q000012``.
+        kind: what for: an ``initial`` example, a chosen one of the ``pool``, or a ``test`` example.
+        level: which mesh.
+        f: the input on that mesh, ``(in_channels, *level's grid)``.
+        candidate: index into the pool, for kind ``pool``.
+        step: which choice it was, from 1, for kind ``pool``.
+    """
+
+    id: str
+    kind: Literal["initial", "pool", "test"]
+    level: int
+    f: Array
+    candidate: int | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What became of a query; exactly one of output and reason is None.
+
+    Attributes:
+        output: ``(out_channels, *level's grid)``.
+        seconds: how long the simulation took.
+        reason: why there is no output, in a sentence.
+    """
+
+    id: str
+    output: Array | None
+    seconds: float
+    reason: str | None = None

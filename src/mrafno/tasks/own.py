@@ -19,7 +19,7 @@ from mrafno.grids import Array, Interpolation, Layout, as_shapes
 from mrafno.tasks.base import Task, as_numbers
 
 
-class _CandidateTask(Task):
+class CandidateTask(Task):
     """A task whose inputs are an array of candidates that somebody already has."""
 
     def __init__(
@@ -77,7 +77,7 @@ class _CandidateTask(Task):
         return {"version": self.version, "inputs": digest, "layout": self.layout, **more}
 
 
-class FunctionTask(_CandidateTask):
+class FunctionTask(CandidateTask):
     """A Python function and an array of candidate inputs.
 
     Args:
@@ -138,7 +138,7 @@ class FunctionTask(_CandidateTask):
         return _stack(self, outputs, level)
 
 
-class CommandTask(_CandidateTask):
+class CommandTask(CandidateTask):
     """An executable that reads an input from a .npy file and writes its output to another.
 
     Args:

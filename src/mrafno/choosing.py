@@ -1,0 +1,218 @@
+"""From a trained surrogate and a run's state to the next queries: the method's utility, costs and selection."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mrafno.acquisition import (
+    Choice,
+    CoresetUtility,
+    PoolGrams,
+    PoolUtility,
+    RandomUtility,
+    Utility,
+    annealed_cost,
+    draw_targets,
+    pool_grams,
+    select,
+)
+from mrafno.acquisition.auto import level_gains
+from mrafno.acquisition.select import Indices
+from mrafno.grids import Array, Grid, resample
+from mrafno.inputs import RunInputs
+from mrafno.methods import Method
+from mrafno.records import Prediction
+from mrafno.settings import RunSettings
+from mrafno.state import RunState
+from mrafno.surrogate import Surrogate
+from mrafno.tasks.base import Task
+
+#: Points per axis on which candidates are compared, by dimension: Gram matrices are integrals, and need no more.
+_POINTS = {1: 33, 2: 16}
+#: Candidates predicted at a time.
+_CHUNK = 250
+#: Unseen examples of a level that its error is the median of.
+_RECENT = 7
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A choice and what it rested on, as JSON values: score, scheduled costs, the best score of every level."""
+
+    candidate: int
+    level: int
+    why: dict[str, Any]
+
+
+class Chooser:
+    """Chooses for one task, method and settings; it keeps the pool on the grid where candidates are compared."""
+
+    def __init__(self, task: Task, method: Method, settings: RunSettings, seed: int, inputs: RunInputs) -> None:
+        self.task, self.method, self.settings, self.seed, self.inputs = task, method, settings, seed, inputs
+        self.grid = scoring_grid(task)
+        self._resampled: Array | None = None
+        self._known: tuple[int, PoolGrams] | None = None
+
+    def choose(self, surrogate: Surrogate, state: RunState, n: int, budget: float | None = None) -> list[Chosen]:
+        """The next n queries, each the best given all before it and all that are running.
+
+        Args:
+            budget: what they may cost together; what does not fit is not chosen.
+        """
+        step = state.next_step
+        remaining = np.setdiff1d(np.arange(len(self.inputs.pool)), sorted(state.used_rows("pool")))
+        # What is told but not learnt from counts as what is running: its information is on the way.
+        pending = [(q.row, q.level) for q in (*state.unlearnt, *state.running) if q.kind == "pool"]
+        if self.settings.candidates and len(remaining) > self.settings.candidates:
+            rng = np.random.default_rng([self.seed, step, 3])
+            remaining = np.sort(rng.choice(remaining, self.settings.candidates, replace=False))
+        if not len(remaining) or n < 1:
+            return []
+        costs = self._costs(step)
+        utility = Remembered(self._utility(surrogate, state, remaining, step))
+        chosen = select(
+            utility,
+            n=n,
+            remaining=remaining,
+            pending=pending,
+            costs=costs,
+            prices=self.task.costs,
+            budget=budget,
+        )
+        return [
+            Chosen(choice.candidate, choice.level, {**utility.why(place, choice), "costs": costs})
+            for place, choice in enumerate(chosen)
+        ]
+
+    def _costs(self, step: int) -> list[float] | None:
+        s = self.settings
+        if not self.method.scheduled:
+            return None
+        return annealed_cost(
+            self.task.costs, step - 1, schedule=s.schedule, rate=s.alpha, renormalise=s.renormalise
+        )  # steps count from 1, schedules from 0
+
+    def _utility(
+        self,
+        surrogate: Surrogate,
+        state: RunState,
+        remaining: Indices,
+        step: int,
+    ) -> Utility:
+        levels = self.method.allowed(self.task.levels)
+        kind = self.method.utility
+        if kind == "random":
+            return RandomUtility(levels, self.task.levels, self.seed, step)
+        if kind == "coreset":
+            return self._coreset(surrogate, state, levels)
+        targets = None
+        if self.settings.targets is not None:
+            targets = draw_targets(remaining, self.settings.targets, seed=self.seed, step=step)
+        information = PoolUtility(self._grams(surrogate), "u-hat" if kind == "auto" else kind, targets)
+        if kind != "auto":
+            return information
+
+        def gains(chosen: Sequence[Choice]) -> list[float]:
+            counts = state.counts(self.task.levels, "told")
+            for query in state.unlearnt:  # they are among those chosen
+                counts[query.level] -= query.kind == "pool"
+            for choice in chosen:
+                counts[choice.level] += 1
+            return level_gains(recent_errors(state, self.task.levels), counts, self.task.costs)
+
+        return BestLevel(information, gains)
+
+    def _grams(self, surrogate: Surrogate) -> PoolGrams:
+        """Gram matrices of all candidates at every level, made anew when the surrogate has learnt."""
+        if self._known is None or self._known[0] != surrogate.fits:
+            self._known = surrogate.fits, self._predicted_grams(surrogate)
+        return self._known[1]
+
+    def _predicted_grams(self, surrogate: Surrogate) -> PoolGrams:
+        inputs = self._compared()[: len(self.inputs.pool)]
+        points = float(np.prod(self.grid.shape))
+
+        def predictions(start: int) -> Iterator[Prediction]:
+            for level in range(self.task.levels):
+                yield surrogate.predict(inputs[start : start + _CHUNK], level, grid=self.grid, units="normalised")
+
+        found = pool_grams(predictions(start) for start in range(0, len(inputs), _CHUNK))
+        # A sum over the level's own points is the same integral with more of them.
+        sizes = [self.task.out_channels * float(np.prod(grid.shape)) for grid in self.task.grids]
+        scale = np.array(sizes) / (self.task.out_channels * points)
+        gram = found.gram * found.gram.new_tensor(scale)[:, None, None]
+        return PoolGrams(gram, found.log_noise, tuple(int(size) for size in sizes))
+
+    def _coreset(self, surrogate: Surrogate, state: RunState, levels: Sequence[int]) -> CoresetUtility:
+        """Distances from all inputs already used; those of the initial examples are numbered after the pool's."""
+        first = len(self.inputs.pool)
+        used = [(first + q.row, q.level) for q in state.of_kind("initial", "told", "running")]
+        learnt = set(state.learnt)
+        used += [(q.row, q.level) for q in state.of_kind("pool", "told") if q.id in learnt]
+
+        def features(rows: Indices, level: int) -> Array:
+            return surrogate.features(self._compared()[rows], level, grid=self.grid)
+
+        return CoresetUtility(features, used, levels=levels, resolutions=self.task.levels)
+
+    def _compared(self) -> Array:
+        """The inputs of the pool, then the initial ones, on the grid where they are compared."""
+        if self._resampled is None:
+            every = np.concatenate([self.inputs.pool, self.inputs.initial])
+            self._resampled = resample(every, self.task.grids[-1], self.grid, self.task.interpolation)
+        return self._resampled
+
+
+def scoring_grid(task: Task) -> Grid:
+    """The coarsest level's grid, or one of fewer points if that has more than :data:`_POINTS` per axis."""
+    most = _POINTS[len(task.layout)]
+    return Grid(tuple(min(n, most) for n in task.resolutions[0]), task.layout)
+
+
+def recent_errors(state: RunState, levels: int) -> list[float]:
+    """For each level, the median error on the last few examples that were chosen, each before it was learnt from.
+
+    A level without any takes the error of the next one that has some; without any at all it is 1.
+    """
+    found = [[error for query, error in state.surprises() if query.level == level] for level in range(levels)]
+    medians = [float(np.median(errors[-_RECENT:])) if errors else None for errors in found]
+    known = [m for m in medians if m is not None] or [1.0]
+    return [known[0] if m is None else m for m in medians]
+
+
+class BestLevel:
+    """A utility on the level with the largest gain alone."""
+
+    def __init__(self, utility: Utility, gains: Callable[[Sequence[Choice]], list[float]]) -> None:
+        self.utility, self.gains = utility, gains
+
+    def __call__(self, remaining: Indices, chosen: Sequence[Choice]) -> Array:
+        """Scores ``(len(remaining), R)``."""
+        scores = np.array(self.utility(remaining, chosen), dtype=np.float64)
+        scores[:, np.arange(scores.shape[1]) != int(np.argmax(self.gains(chosen)))] = -np.inf
+        return scores
+
+
+class Remembered:
+    """A utility that remembers its answers, to tell afterwards what a choice rested on."""
+
+    def __init__(self, utility: Utility) -> None:
+        self.utility = utility
+        self.answers: list[tuple[Indices, Array]] = []
+
+    def __call__(self, remaining: Indices, chosen: Sequence[Choice]) -> Array:
+        """Scores ``(len(remaining), R)``."""
+        scores = np.asarray(self.utility(remaining, chosen), dtype=np.float64)
+        self.answers.append((remaining.copy(), scores))
+        return scores
+
+    def why(self, place: int, choice: Choice) -> dict[str, Any]:
+        """Of the choice that came as number ``place``: its score, and the best score of every level."""
+        rows, scores = self.answers[place]
+        best = scores.max(axis=0)
+        return {
+            "score": float(scores[np.searchsorted(rows, choice.candidate), choice.level]),
+            "best": [float(b) if np.isfinite(b) else None for b in best],
+        }

@@ -1,0 +1,103 @@
+"""What a run is asked to do, apart from its task and its method; stored with it."""
+
+import difflib
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+from mrafno.acquisition import Schedule
+from mrafno.errors import RunError
+from mrafno.surrogate.presets import Preset
+
+Retrain = Literal["warm", "scratch"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """Settings of a run.
+
+    Attributes:
+        pool: candidates, inputs only; a task with fewer gives what it has.
+        initial: examples of every level to begin with.
+        test: examples of the finest level to measure on, never learnt from.
+        batch: queries that are asked together.
+        schedule: how costs come in: ``exp``, ``sigmoid`` or ``constant``.
+        alpha: the schedule's rate.
+        renormalise: whether scheduled costs are divided by their sum.
+        targets: candidates that u-hat asks about, drawn anew each step; None for all that remain.
+        candidates: candidates scored, drawn anew each step; None for all that remain.
+        preset: of the surrogate, ``fast`` or ``paper``.
+        members: of the ensemble.
+        retrain: ``warm`` goes on from the last weights, ``scratch`` begins anew after every batch.
+        refresh: growth of the examples after which the surrogate learns again, as a share; until then choices count on
+            what is told as on what is running. 0 for after every batch.
+        first: iterations of the first fit; None for the surrogate's own number.
+        iterations: of each later fit; None for the surrogate's own number of a warm one.
+        evaluate: steps between measurements on the test examples.
+        retries: how often an input is asked for again after its simulation failed.
+        lease: seconds after which a query that nobody answered is taken back; None for never.
+    """
+
+    pool: int = 990
+    initial: int = 10
+    test: int = 200
+    batch: int = 1
+    schedule: Schedule = "exp"
+    alpha: float = 0.01
+    renormalise: bool = True
+    targets: int | None = None
+    candidates: int | None = None
+    preset: Preset = "fast"
+    members: int = 5
+    retrain: Retrain = "warm"
+    refresh: float = 0.05
+    first: int | None = None
+    iterations: int | None = None
+    evaluate: int = 10
+    retries: int = 1
+    lease: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("pool", 1),
+            ("initial", 1),
+            ("test", 0),
+            ("batch", 1),
+            ("members", 2),
+            ("evaluate", 1),
+            ("retries", 0),
+        ):
+            _whole(name, getattr(self, name), least)
+        for name in ("targets", "candidates", "first", "iterations"):
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name), 1)
+        for name, kind in (("schedule", Schedule), ("preset", Preset), ("retrain", Retrain)):
+            if getattr(self, name) not in get_args(kind):
+                known = ", ".join(get_args(kind))
+                raise RunError(f"settings: unknown {name} {getattr(self, name)!r}. Choose one of {known}.")
+        if not (self.alpha >= 0 and math.isfinite(self.alpha)):
+            raise RunError(f"settings: alpha must be 0 or more, got {self.alpha}.")
+        if not 0 <= self.refresh <= 1:
+            raise RunError(f"settings: refresh is a share from 0 to 1, got {self.refresh}.")
+        if self.lease is not None and not self.lease > 0:
+            raise RunError(f"settings: a lease is a positive number of seconds, got {self.lease}.")
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def of(**values: Any) -> "RunSettings":
+        """From values by name; an unknown name is an error that tells the nearest known one."""
+        known = [f.name for f in fields(RunSettings)]
+        for name in values:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else f" The known ones are {', '.join(known)}."
+                raise RunError(f"settings: unknown setting {name!r}.{hint}")
+        return RunSettings(**values)
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise RunError(f"settings: {name} must be a whole number, {least} or more, got {value!r}.")

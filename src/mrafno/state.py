@@ -1,0 +1,265 @@
+"""What a ledger says: the queries and what became of them, trainings, measurements. Replaying it is resuming.
+
+Everything that looks at a run reads this and nothing else; only :mod:`mrafno.asktell` writes.
+"""
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mrafno.errors import LedgerError
+from mrafno.ledger import ArrayFile, Event
+from mrafno.settings import RunSettings
+
+Kind = Literal["initial", "pool", "test"]
+Status = Literal["running", "told", "failed", "abandoned", "expired"]
+
+
+@dataclass
+class Asked:
+    """A query and what became of it.
+
+    Attributes:
+        row: index among the inputs of its kind; of kind ``pool``, the candidate.
+        step: of kind ``pool``, which choice it was, from 1.
+        expires: when it is taken back if nobody answers, in seconds since the epoch.
+        choice: what the choice rested on: score, costs, and the best score of every level.
+        cost: what it cost, in the task's unit; seconds: how long it took.
+    """
+
+    id: str
+    kind: Kind
+    level: int
+    row: int
+    step: int | None
+    input: ArrayFile
+    asked: float
+    expires: float | None = None
+    choice: dict[str, Any] = field(default_factory=dict)
+    status: Status = "running"
+    output: ArrayFile | None = None
+    cost: float = 0.0
+    seconds: float | None = None
+    reason: str | None = None
+    answered: float | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """A fit: which queries it added, and how it ended.
+
+    ``surprises`` are the relative errors on the added examples of the surrogate that had not learnt from them yet.
+    """
+
+    added: tuple[str, ...]
+    step: int
+    loss: float | None
+    held_in_error: float | None
+    shift: float
+    seconds: float
+    surprises: dict[str, float]
+    events: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics on the test examples after a step, and what had been spent by then."""
+
+    step: int
+    cost: float
+    metrics: dict[str, Any]
+    seconds: float
+
+
+@dataclass
+class RunState:
+    """The replay of a ledger's events."""
+
+    task: dict[str, Any] = field(default_factory=dict)
+    method: str = ""
+    seed: int = 0
+    settings: RunSettings = field(default_factory=RunSettings)
+    created: float = 0.0
+    #: All inputs of a task that is not one of ours.
+    inputs: ArrayFile | None = None
+    queries: dict[str, Asked] = field(default_factory=dict)
+    trainings: list[Training] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
+    #: Ids of the examples learnt from, in the order in which the surrogate met them.
+    learnt: list[str] = field(default_factory=list)
+    #: Why the last advance ended, and when the last event was written.
+    stopped: str | None = None
+    last: float = 0.0
+
+    @staticmethod
+    def of(events: Iterable[Event]) -> "RunState":
+        """All events, one after another."""
+        state = RunState()
+        for event in events:
+            state.apply(event)
+        return state
+
+    def apply(self, event: Event) -> None:
+        """One more event."""
+        change = getattr(self, f"_{event.kind}", None)
+        if change is None:
+            raise LedgerError(f"ledger: event {event.number} is of unknown kind {event.kind!r}. Upgrade mrafno.")
+        try:
+            change(event.time, **event.data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerError(f"ledger: event {event.number} ({event.kind}) makes no sense: {error!r}.") from error
+        self.last = event.time
+
+    # One method per kind of event; its arguments are the event's data.
+
+    def _created(self, at: float, **data: Any) -> None:
+        self.created = at
+        self.task, self.method, self.seed = data["task"], data["method"], data["seed"]
+        self.settings = RunSettings(**data["settings"])
+
+    def _inputs(self, at: float, *, inputs: dict[str, Any]) -> None:
+        del at
+        self.inputs = ArrayFile.from_json(inputs)
+
+    def _asked(self, at: float, *, input: dict[str, Any], **data: Any) -> None:
+        query = Asked(asked=at, input=ArrayFile.from_json(input), **data)
+        self.queries[query.id] = query
+        self.stopped = None
+
+    def _told(self, at: float, *, id: str, output: dict[str, Any], cost: float, seconds: float | None) -> None:
+        query = self.queries[id]
+        query.status, query.answered = "told", at
+        query.output, query.cost, query.seconds = ArrayFile.from_json(output), cost, seconds
+
+    def _failed(self, at: float, *, id: str, reason: str) -> None:
+        self._closed(id, "failed", reason, at)
+
+    def _abandoned(self, at: float, *, id: str, reason: str) -> None:
+        self._closed(id, "abandoned", reason, at)
+
+    def _expired(self, at: float, *, id: str) -> None:
+        self._closed(id, "expired", "nobody answered in time", at)
+
+    def _closed(self, id: str, status: Status, reason: str, at: float) -> None:
+        query = self.queries[id]
+        query.status, query.reason, query.answered = status, reason, at
+
+    def _trained(self, at: float, *, added: list[str], events: list[str], **data: Any) -> None:
+        del at
+        self.trainings.append(Training(added=tuple(added), events=tuple(events), **data))
+        self.learnt += added
+
+    def _evaluated(self, at: float, **data: Any) -> None:
+        del at
+        self.evaluations.append(Evaluation(**data))
+
+    def _stopped(self, at: float, *, reason: str) -> None:
+        del at
+        self.stopped = reason
+
+    # Questions.
+
+    def of_kind(self, kind: Kind, *statuses: Status) -> list[Asked]:
+        """Queries of a kind with one of these statuses (any, if none is given), as they were asked."""
+        return [q for q in self.queries.values() if q.kind == kind and (not statuses or q.status in statuses)]
+
+    @property
+    def running(self) -> list[Asked]:
+        """Queries that wait for their answer."""
+        return [q for q in self.queries.values() if q.status == "running"]
+
+    @property
+    def step(self) -> int:
+        """How many chosen examples have been simulated."""
+        return len(self.of_kind("pool", "told"))
+
+    @property
+    def next_step(self) -> int:
+        """The number of the next choice, from 1; one that failed is chosen anew under its own number."""
+        return len(self.of_kind("pool", "told", "running", "abandoned")) + 1
+
+    @property
+    def cost(self) -> float:
+        """What the chosen examples have cost; the initial and the test ones are counted apart."""
+        return math.fsum(q.cost for q in self.of_kind("pool", "told"))
+
+    def used_rows(self, kind: Kind) -> set[int]:
+        """Inputs of a kind that are not to be asked for: answered, running, abandoned, or failed too often."""
+        failures: dict[int, int] = {}
+        used = set()
+        for query in self.of_kind(kind):
+            if query.status == "failed":
+                failures[query.row] = failures.get(query.row, 0) + 1
+            elif query.status != "expired":
+                used.add(query.row)
+        return used | {row for row, times in failures.items() if times > self.settings.retries}
+
+    @property
+    def unlearnt(self) -> list[Asked]:
+        """Told examples that the surrogate has not learnt from yet, in the order in which they were asked."""
+        known = set(self.learnt)
+        return [q for q in self.queries.values() if q.kind != "test" and q.status == "told" and q.id not in known]
+
+    def counts(self, levels: int, *statuses: Status) -> list[int]:
+        """Examples to learn from of each level."""
+        found = [*self.of_kind("initial", *statuses), *self.of_kind("pool", *statuses)]
+        return [sum(q.level == level for q in found) for level in range(levels)]
+
+    @property
+    def activity(self) -> str:
+        """In a word or two, what the run is doing as far as its ledger tells."""
+        if self.stopped:
+            return self.stopped
+        return "running" if self.running else "waiting"
+
+    def surprises(self) -> list[tuple[Asked, float]]:
+        """Every chosen example with the error of the surrogate that had not learnt from it yet."""
+        return [
+            (self.queries[id], error)
+            for training in self.trainings
+            for id, error in training.surprises.items()
+            if self.queries[id].kind == "pool"
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``mrafno show --json`` prints."""
+        told = sorted(self.of_kind("pool", "told"), key=lambda q: q.step or 0)
+        measured = {evaluation.step: evaluation for evaluation in self.evaluations}
+        steps, spent = [], 0.0
+        for number, query in enumerate(told, 1):
+            spent = math.fsum((spent, query.cost))
+            evaluation = measured.get(number)
+            steps.append(
+                {
+                    "step": number,
+                    "query": query.id,
+                    "candidate": query.row,
+                    "level": query.level,
+                    "cost": query.cost,
+                    "accumulated_cost": spent,
+                    "seconds": query.seconds,
+                    "metrics": evaluation.metrics if evaluation else None,
+                }
+            )
+        return {
+            "task": self.task["name"],
+            "method": self.method,
+            "seed": self.seed,
+            "state": self.activity,
+            "settings": self.settings.as_json(),
+            "created": _iso(self.created),
+            "updated": _iso(self.last),
+            "accumulated_cost": self.cost,
+            "initial_cost": math.fsum(q.cost for q in self.of_kind("initial", "told")),
+            "test_cost": math.fsum(q.cost for q in self.of_kind("test", "told")),
+            "initial_metrics": measured[0].metrics if 0 in measured else None,
+            "running": [q.id for q in self.running],
+            "failed": [{"query": q.id, "reason": q.reason} for q in self.queries.values() if q.status == "failed"],
+            "steps": steps,
+        }
+
+
+def _iso(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

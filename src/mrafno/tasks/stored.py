@@ -1,0 +1,91 @@
+"""Tasks in a ledger: a description from which a task, or what can be known of it without its simulator, comes back."""
+
+from typing import Any
+
+from mrafno.errors import SimulationError, TaskError
+from mrafno.grids import Array
+from mrafno.tasks import TASKS, Task, get_task
+from mrafno.tasks.own import CandidateTask
+
+
+class OutsideTask(CandidateTask):
+    """A task whose outputs come from elsewhere: inputs and meshes are known, a simulator is not."""
+
+    @property
+    def parameters(self) -> dict[str, Any] | None:
+        """None: nobody here knows what determines the outputs."""
+        return None
+
+    def _solve(self, f: Array, level: int) -> Array:
+        raise SimulationError(
+            f"{self.name}: this run does not know its simulator. Open it with the task (Run.open(path, task=...), or "
+            "--task FILE.py:NAME from the shell), or simulate yourself and tell the outputs."
+        )
+
+
+def task_as_json(task: Task) -> dict[str, Any]:
+    """A description of JSON values."""
+    return {
+        "name": task.name,
+        "builtin": task.name in TASKS and type(task) is type(get_task(task.name)),
+        "identity": task.identity,
+        "parameters": task.parameters,
+        "resolutions": [list(shape) for shape in task.resolutions],
+        "costs": list(task.costs),
+        "in_channels": task.in_channels,
+        "out_channels": task.out_channels,
+        "layout": list(task.layout),
+        "interpolation": task.interpolation,
+        "zero_boundary": [list(ends) for ends in task.zero_boundary],
+        "input_name": task.input_name,
+        "output_name": task.output_name,
+        "axis_names": list(task.axis_names),
+    }
+
+
+def task_from_json(values: dict[str, Any], inputs: Array | None) -> Task:
+    """The task that was described: one of ours whole, anybody else's without its simulator.
+
+    Args:
+        inputs: the candidates of a task that is not one of ours, ``(n, in_channels, *finest grid)``.
+    """
+    if values["builtin"]:
+        task = get_task(
+            values["name"], resolutions=values["resolutions"], costs=values["costs"], **values["parameters"]
+        )
+        if task.identity != values["identity"]:
+            raise TaskError(
+                f"{task.name}: its solver gives other numbers now than when the run began. "
+                "Go on with the version of mrafno that the run began with, or begin a new run."
+            )
+        return task
+    if inputs is None:
+        raise TaskError(f"{values['name']}: its inputs are missing.")
+    outside = OutsideTask(
+        inputs,
+        values["resolutions"],
+        values["costs"],
+        name=values["name"],
+        out_channels=values["out_channels"],
+        layout=values["layout"],
+        interpolation=values["interpolation"],
+        zero_boundary=values["zero_boundary"],
+        version=None,
+    )
+    outside.input_name, outside.output_name = values["input_name"], values["output_name"]
+    outside.axis_names = tuple(values["axis_names"])
+    return outside
+
+
+def same_task(task: Task, values: dict[str, Any]) -> None:
+    """Raise unless a task is the one that was described."""
+    now = task_as_json(task)
+    told = ("name", "resolutions", "costs", "in_channels", "out_channels", "layout", "interpolation")
+    different = [name for name in told if now[name] != values[name]]
+    if not different and None not in (now["identity"], values["identity"]) and now["identity"] != values["identity"]:
+        different = ["version, inputs or parameters"]
+    if different:
+        raise TaskError(
+            f"{task.name}: it is not the task that the run began with; different: {', '.join(different)}. "
+            "Give the same task, or begin a new run."
+        )
