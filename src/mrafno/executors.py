@@ -5,7 +5,8 @@ what happens to simulations that are running when the driver dies:
 
 - :class:`InProcess`: they die with it;
 - :func:`process_pool`: each worker finishes the one it has begun, spools it, and ends;
-- :func:`dask_executor` with an address: workers finish what they have, and spool it;
+- :func:`dask_executor` with an address: workers finish what they have begun, and spool it (but when the scheduler dies,
+  Dask ends its workers too, after half a minute);
 - :func:`dask_executor` on this machine: they die with it.
 """
 
@@ -28,6 +29,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
 )
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -46,6 +48,8 @@ T = TypeVar("T")
 _CONNECT = 10
 #: How often a query may lose its worker, when it is isolated and hardly to blame, before it is given up.
 _LOSSES = 3
+#: What becomes of a call when the executor itself is lost. Whatever a simulator raises has been caught.
+_LOST = (CancelledError, OSError)
 #: An environment variable marks everything that the workers of a pool start.
 _MARK = "MRAFNO_WORKERS"
 
@@ -85,9 +89,13 @@ class _ProcessPool(ProcessPoolExecutor):
         )
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        # Any call can start a worker.
-        with one_thread_each(), _without_script():
-            return super().submit(_work, fn, *args, **kwargs)  # type: ignore[arg-type]
+        # Any call can start a worker. Until that ignores Ctrl-C by itself, it inherits that nothing of it gets through.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with one_thread_each(), _without_script():
+                return super().submit(_work, fn, *args, **kwargs)  # type: ignore[arg-type]
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def end(self) -> None:
         """End the workers now, with everything that they started; what they were doing is lost."""
@@ -103,6 +111,7 @@ _working = threading.Lock()
 
 def _begin_work(mark: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.environ[_MARK] = mark
     threading.Thread(target=_leave_after_driver, daemon=True).start()
 
@@ -157,12 +166,14 @@ def dask_executor(address: str | None = None, workers: int | None = None) -> Exe
 
 def _local_cluster(distributed: Any, workers: int | None) -> Executor:
     mark = secrets.token_hex(16)
+    # One death of a worker is enough: we isolate the call instead of trying it on the next worker. Any port will do for
+    # the page that the scheduler serves even without a dashboard; the usual one may be taken.
+    scheduler = {"allowed_failures": 0, "dashboard_address": "127.0.0.1:0"}
     try:
-        # Dask's limit of memory ends a worker that has more than its share of the machine, whatever that is for.
-        # A worker's death is no reason to try the same on the next worker: we isolate it.
+        # Without memory_limit=0 Dask ends a worker that has more than its share of the machine, whatever that is for.
         cluster = distributed.LocalCluster(
             n_workers=workers or cores(), threads_per_worker=1, processes=True, dashboard_address=None,
-            memory_limit=0, allowed_failures=0, env={_MARK: mark}, preload=["mrafno.executors"],
+            memory_limit=0, env={_MARK: mark}, preload=["mrafno.executors"], scheduler_kwargs=scheduler,
         )  # fmt: skip
     except (RuntimeError, OSError) as error:
         raise SimulationError(
@@ -201,6 +212,8 @@ class _Dask(Executor):
         with contextlib.suppress(Exception):
             self._client.close(timeout=2)
         if self._cluster is not None:
+            # What simulations started goes before the workers, which wait for it, and after, if it began meanwhile.
+            end_marked(f"{_MARK}={self._mark}")
             with contextlib.suppress(Exception):
                 self._cluster.close(timeout=10)
             end_marked(f"{_MARK}={self._mark}")
@@ -217,6 +230,11 @@ class _Flight:
     losses: int
 
 
+def _error(future: Future[Any]) -> BaseException | None:
+    """What went wrong with a future that is done."""
+    return CancelledError() if future.cancelled() else future.exception()
+
+
 class Simulations:
     """Queries in flight on an executor.
 
@@ -226,7 +244,7 @@ class Simulations:
     Args:
         task: what to simulate.
         executor: an executor, which stays the caller's; or a function that makes one, which is closed here, and made
-            anew when it breaks. An executor that breaks is replaced by threads here, each with isolated simulations.
+            anew when it breaks. An executor that breaks is replaced by a pool of processes.
         limit, isolate, memory, spool: as for :func:`mrafno.simulate.simulate`. The spool is made if it is not there.
         retries: how many times a simulation that failed is tried again, whatever the reason. None by default: most
             simulators give the same again. Not counted is what happened only because a worker died.
@@ -265,7 +283,7 @@ class Simulations:
         self._done: queue.SimpleQueue[Future[Observation]] = queue.SimpleQueue()
         self._name = task.name
         try:
-            self._task = self._prepared(task)
+            self._task: Task | Parcel = self._prepared(task)
         except MrafnoError:
             self.close()
             raise
@@ -292,7 +310,7 @@ class Simulations:
         until = None if timeout is None else time.monotonic() + timeout
         while self._flights:
             try:
-                future = self._done.get(timeout=None if until is None else max(0, until - time.monotonic()))
+                future = self._take(None if until is None else max(0, until - time.monotonic()))
             except queue.Empty:
                 return None
             flight = self._flights.pop(future, None)
@@ -357,10 +375,20 @@ class Simulations:
             limit=self._limit, isolate=self._isolate, memory=self._memory, spool=self._spool,
         )  # fmt: skip
 
+    def _take(self, timeout: float | None) -> Future[Observation]:
+        """The next future that is done. Results go before losses, which end the run."""
+        done = [self._done.get(timeout=timeout)]
+        with contextlib.suppress(queue.Empty):
+            while True:
+                done.append(self._done.get_nowait())
+        done.sort(key=lambda future: isinstance(_error(future), _LOST))
+        for later in done[1:]:
+            self._done.put(later)
+        return done[0]
+
     def _outcome(self, flight: _Flight, future: Future[Observation]) -> Observation | None:
         """What became of a query whose future is done; None if it is on its way again."""
-        error = CancelledError() if future.cancelled() else future.exception()
-        query = flight.query
+        error, query = _error(future), flight.query
         if error is None:
             observation = future.result()
             if observation.reason is None or flight.tries > self._retries:
@@ -371,7 +399,7 @@ class Simulations:
             raise error
         if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":
             return self._after_loss(flight, error)
-        if isinstance(error, CancelledError | OSError):
+        if isinstance(error, _LOST):
             raise self._lost(error) from error
         return Observation(query.id, None, 0.0, reason_of(error, self._name))
 
@@ -398,11 +426,10 @@ class Simulations:
         broken = self._executor
         if isinstance(broken, _ProcessPool):
             broken.end()
-        if self._make is not None:
-            self._executor = self._make()
-        else:
-            self._executor = ThreadPoolExecutor(getattr(broken, "_max_workers", cores()))
-            self._owned = True
+        if self._make is None:
+            self._make = partial(process_pool, getattr(broken, "_max_workers", cores()))
+            self._task = self._task if isinstance(self._task, Parcel) else pack(self._task)
+        self._executor, self._owned = self._make(), True
 
     def _lost(self, error: BaseException) -> SimulationError:
         address = getattr(self._executor, "address", None)

@@ -16,6 +16,7 @@ import os
 import pickle
 import resource
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -227,10 +228,11 @@ def _converse(parcel: Parcel, query: Query, limit: float | None, memory: int | N
 
 def _start(log: Path, says: int, mark: str) -> "subprocess.Popen[bytes]":
     variable, _, value = mark.partition("=")
-    # What it says goes to a file: a pipe stays open, and is waited for, while anything that it left behind runs.
+    # What it says goes to a file: a pipe stays open, and is waited for, while anything that it left behind runs. With
+    # -u it goes there at once, and is there when the child dies; with -P nothing in this folder passes for a module.
     with log.open("wb") as said:
         return subprocess.Popen(
-            [sys.executable, "-P", "-c", _CHILD],
+            [sys.executable, "-u", "-P", "-c", _CHILD],
             stdin=subprocess.PIPE, stdout=said, stderr=subprocess.STDOUT, bufsize=0,
             start_new_session=True, pass_fds=(says,), env={**os.environ, variable: value},
         )  # fmt: skip
@@ -332,7 +334,7 @@ def main() -> None:
     """Simulate what the standard input describes; the program of the child process."""
     parcel, query, memory, folder, says, mark = pickle.load(sys.stdin.buffer)
     os.set_inheritable(says, False)
-    _die_with_parent(mark)
+    _die_with_parent(mark, folder)
     answer: dict[str, Any] = {"trouble": None, "reason": None, "seconds": 0.0}
     try:
         task = unpack(parcel)
@@ -371,7 +373,7 @@ def _size() -> int:
         return 0
 
 
-def _die_with_parent(mark: str) -> None:
+def _die_with_parent(mark: str, folder: str) -> None:
     """Without a parent nobody wants the answer or keeps the time: end when the pipe from it does, with everything."""
     lifeline = os.dup(0)
     # A simulator that asks for input gets none, instead of waiting for ever.
@@ -382,6 +384,7 @@ def _die_with_parent(mark: str) -> None:
     def watch() -> None:
         os.read(lifeline, 1)
         end_marked(mark)
+        shutil.rmtree(folder, ignore_errors=True)
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()

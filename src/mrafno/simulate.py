@@ -199,18 +199,14 @@ def _write(folder: Path, query: Query, observation: Observation) -> None:
         content = to_npy(observation.output)
         record |= {"shape": observation.output.shape, "sha256": hashlib.sha256(content).hexdigest()}
         write_bytes(folder / f"{query.id}.npy", content)
-    write_bytes(folder / f"{query.id}.json", json.dumps({**record, "check": _check(record)}).encode())
+    write_bytes(folder / f"{query.id}.json", _sealed(record))
 
 
 def _read(folder: Path, name: str, query: Query | None) -> Observation:
     """A result, whole and unchanged, and of this query where one is given; :class:`LedgerError` otherwise."""
     path = folder / f"{name}.json"
-    try:
-        record = json.loads(read_bytes(path, advice=_ADVICE))
-        check = record.pop("check")
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-        check = record = None
-    if record is None or check != _check(record) or not _sound(record, name):
+    record = _unsealed(read_bytes(path, advice=_ADVICE))
+    if record is None or not _sound(record, name):
         raise LedgerError(f"{path} is damaged or of somebody else's making. {_ADVICE}")
     if query is not None and record["input"] != _digest(query):
         raise LedgerError(f"{path} is the result of another input or level than that of {name}. {_ADVICE}")
@@ -244,5 +240,19 @@ def _digest(query: Query) -> str:
     return hashlib.sha256(f"{query.level} {f.shape} ".encode() + f.tobytes()).hexdigest()
 
 
-def _check(record: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+def _sealed(record: dict[str, Any]) -> bytes:
+    """JSON whose last member is a checksum of every byte before it."""
+    text = json.dumps(record).removesuffix("}") + ', "check": "'
+    return (text + hashlib.sha256(text.encode()).hexdigest()[:16] + '"}').encode()
+
+
+def _unsealed(content: bytes) -> dict[str, Any] | None:
+    """The record, or None where a byte was changed."""
+    text, end = content[:-18], content[-18:]
+    if end != (hashlib.sha256(text).hexdigest()[:16] + '"}').encode():
+        return None
+    try:
+        record = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
