@@ -1,12 +1,15 @@
 """The command line: what it prints, how it fails, and that it answers at once."""
 
+import re
 import subprocess
 import sys
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from mrafno import __version__, cli
+from mrafno.errors import MrafnoError
 
 
 def run(*arguments, width="160"):
@@ -54,14 +57,88 @@ def test_errors_are_one_paragraph(monkeypatch, capsys):
 
 def test_debug_shows_where_an_error_comes_from(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["mrafno", "--debug", "tasks", "heat"])
-    with pytest.raises(cli.MrafnoError, match="unknown task"):
+    with pytest.raises(MrafnoError, match="unknown task"):
         cli.main()
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """A command in which something raises what nobody foresaw."""
+
+    def broken(error):
+        def table(names):
+            raise error
+
+        monkeypatch.setattr("mrafno.tasks.describe.task_table", table)
+
+    return broken
+
+
+def test_mistakes_of_ours_are_one_paragraph_too(broken):
+    broken(ValueError("two\nlines"))
+    result = run("tasks")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "error: something that mrafno did not foresee: ValueError: two lines. What was recorded is safe. To see where "
+        "it comes from, for a report of the mistake, repeat it as: mrafno --debug COMMAND ...\n"
+    )
+    assert isinstance(run("--debug", "tasks").exception, ValueError)
+
+
+def test_ctrl_c_outside_of_a_run(broken):
+    broken(KeyboardInterrupt())
+    result = run("tasks")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "interrupted.\n")
 
 
 def test_wrong_usage_has_its_own_exit_code(monkeypatch, capsys):
     assert main(monkeypatch, "tasks", "--solves", "0") == 2
     assert main(monkeypatch, "nonsense") == 2
     capsys.readouterr()
+
+
+def test_help_names_the_commands_in_the_order_of_use_and_the_exit_codes():
+    output = run("--help").output
+    names = re.findall(r"^│ ([a-z]+) ", output.partition("Commands")[2], flags=re.MULTILINE)
+    first = ["run", "resume", "show", "compare", "report", "create", "ask", "tell", "fail", "abandon", "tasks"]
+    assert names[: len(first)] == first
+    assert "0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 130 interrupted (Ctrl-C)." in output
+
+
+@pytest.mark.parametrize("name", [*typer.main.get_command(cli.app).commands])
+def test_every_command_has_help_with_an_example(name):
+    command = typer.main.get_command(cli.app).commands[name]
+    assert command.help
+    for param in getattr(command, "params", []):
+        assert param.help, f"{name} {param.name}"
+    if name != "study":
+        assert f"mrafno {name}" in command.epilog
+        assert run(name, "--help").exit_code == 0
+
+
+def completed(*words):
+    """What bash is told after these words."""
+    line = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_MRAFNO_COMPLETE": "complete_bash"}
+    return CliRunner(env=line).invoke(cli.app, [], prog_name="mrafno").output.split()
+
+
+def test_shells_complete_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "solver.py").write_text("")
+    (tmp_path / "notes.txt").write_text("")
+    (tmp_path / "sub").mkdir()
+    assert completed("mrafno", "re") == ["resume", "report"]
+    assert completed("mrafno", "run", "d") == ["darcy", "darcy3", "diffusion"]
+    assert completed("mrafno", "run", "s") == ["solver.py:", "sub/"]
+    assert completed("mrafno", "tasks", "nav") == ["navier-stokes"]
+    assert completed("mrafno", "run", "burgers", "--method", "mra-") == ["mra-u", "mra-uhat", "mra-auto"]
+    assert completed("mrafno", "run", "burgers", "--schedule", "s") == ["sigmoid"]
+    assert completed("mrafno", "run", "burgers", "--setting", "re") == [
+        "renormalise=",
+        "retrain=",
+        "refresh=",
+        "retries=",
+    ]
 
 
 def test_help_does_not_import_what_it_does_not_need():

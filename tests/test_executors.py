@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from mrafno.errors import LedgerError, SimulationError, TaskError
-from mrafno.executors import InProcess, Simulations, process_pool
+from mrafno.executors import InProcess, process_pool
 from mrafno.isolated import pack
 from mrafno.simulate import read_spool, simulate
+from mrafno.simulations import Simulations
 from mrafno.tasks import CommandTask
 from tests.simulators import (
     INPUTS,
@@ -272,7 +273,8 @@ def test_workers_have_one_thread_and_ignore_ctrl_c(monkeypatch):
 def test_ctrl_c_in_the_terminal_ends_the_driver_and_its_workers_within_seconds(scratch, moment):
     program = (
         "import functools, pathlib, sys\n"
-        "from mrafno.executors import Simulations, process_pool\n"
+        "from mrafno.executors import process_pool\n"
+        "from mrafno.simulations import Simulations\n"
         "from tests.simulators import gated_task, query_of\n"
         "with Simulations(gated_task(sys.argv[1]), functools.partial(process_pool, 1)) as simulations:\n"
         "    simulations.submit(query_of())\n"
@@ -330,7 +332,8 @@ def test_workers_finish_and_spool_what_they_have_begun_when_the_driver_is_killed
     """Of three simulations two have begun; these are finished without the driver, the third is not begun."""
     program = (
         "import pathlib, sys, time, functools\n"
-        "from mrafno.executors import Simulations, process_pool\n"
+        "from mrafno.executors import process_pool\n"
+        "from mrafno.simulations import Simulations\n"
         "from tests.simulators import gated_task, query_of\n"
         "folder, make = pathlib.Path(sys.argv[1]), functools.partial(process_pool, 2)\n"
         "simulations = Simulations(gated_task(folder), make, spool=folder / 'spool')\n"

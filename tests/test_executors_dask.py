@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from mrafno.errors import MrafnoError, SimulationError, TaskError
-from mrafno.executors import Simulations, dask_executor
+from mrafno.executors import dask_executor
 from mrafno.simulate import read_spool
+from mrafno.simulations import Simulations
 from mrafno.tasks import CommandTask
 from tests.simulators import (
     INPUTS,
@@ -113,7 +114,8 @@ def test_a_worker_that_is_killed_during_a_simulation_loses_nothing(cluster, tmp_
 def test_workers_finish_and_spool_what_they_have_begun_when_the_driver_is_killed(cluster, tmp_path):
     program = (
         "import functools, pathlib, sys, time\n"
-        "from mrafno.executors import Simulations, dask_executor\n"
+        "from mrafno.executors import dask_executor\n"
+        "from mrafno.simulations import Simulations\n"
         "from tests.simulators import gated_task, query_of\n"
         "folder, make = pathlib.Path(sys.argv[1]), functools.partial(dask_executor, sys.argv[2])\n"
         "simulations = Simulations(gated_task(folder), make, spool=folder / 's')\n"

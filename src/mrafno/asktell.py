@@ -5,10 +5,11 @@ from the ledger bit for bit, so a checkpoint that is missing, damaged or old cos
 """
 
 import math
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +27,7 @@ from mrafno.settings import RunSettings
 from mrafno.state import Asked, Evaluation, Kind, RunState, Training
 from mrafno.surrogate import Surrogate, get_surrogate
 from mrafno.surrogate.held_in import Watch
-from mrafno.tasks.base import Task
+from mrafno.tasks.base import Task, as_numbers
 from mrafno.tasks.stored import same_task, task_as_json, task_from_json
 
 #: Where the surrogate's checkpoint is, inside the run directory.
@@ -35,6 +36,16 @@ CHECKPOINT = "surrogate"
 _CHECKPOINT_SECONDS = 30.0
 #: Told examples that every level needs before something can be chosen.
 _ENOUGH = 2
+#: Relative errors that are larger say only that an output is next to nothing.
+_LARGEST = 10.0
+
+
+class _Wanted(NamedTuple):
+    kind: Kind
+    level: int
+    row: int
+    step: int | None = None
+    choice: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
 
 
 class AskTell:
@@ -56,6 +67,8 @@ class AskTell:
         self._examples: dict[str, tuple[Array, Array]] = {}
         self._test: tuple[Array, Array] | None = None
         self._unsaved = 0.0
+        #: Queries that this process has simulated: no lease ends them.
+        self._under_way: set[str] = set()
 
     @classmethod
     def create(cls, path: Path | str, task: Task, method: str = "mra-uhat", seed: int = 0, **settings: Any) -> Self:
@@ -72,9 +85,14 @@ class AskTell:
         }
         # Drawn first: a task with too few candidates leaves no run behind.
         inputs = draw(task, chosen, seed)
-        run = cls(Ledger.create(path, **data), task, write=True)
-        run._keep_inputs(inputs)
-        return run
+        ledger = Ledger.create(path, **data)
+        try:
+            run = cls(ledger, task, write=True)
+            run._keep_inputs(inputs)
+            return run
+        except BaseException:
+            ledger.close()
+            raise
 
     @classmethod
     def open(cls, path: Path | str, task: Task | None = None, *, write: bool = True) -> Self:
@@ -127,8 +145,8 @@ class AskTell:
         """The next simulations to run, at most n (the run's batch by default); recorded before they are returned.
 
         First come the initial examples, then the test ones, then choices, made by a surrogate that has learnt from
-        what is told, all but the last few examples, and knowing those and what is running. Fewer than n are returned when there is no more to ask: the pool or
-        the budget is used up, or too little is told yet to choose by.
+        what is told, all but the last few examples, and knowing those and what is running. Fewer than n are returned
+        when there is no more to ask: the pool or the budget is used up, or too little is told yet to choose by.
 
         Args:
             budget: what all choices of this run may cost together, those already made included.
@@ -140,19 +158,23 @@ class AskTell:
         self._take_back()
         open_rows = self._setup_left()
         if open_rows:
-            return [self._record(kind, level, row) for kind, level, row in open_rows[:n]]
-        if min(self.state.counts(self.task.levels, "told")) < _ENOUGH:
+            return self._record([_Wanted(kind, level, row) for kind, level, row in open_rows[:n]])
+        if not self._enough():
             return []
-        if len(self.state.unlearnt) > self.settings.refresh * len(self.state.learnt):
+        if self.state.due:
+            self.measure(watch)
+        elif len(self.state.unlearnt) > self.settings.refresh * len(self.state.learnt):
             self.train(watch)
         left = None if budget is None else budget - self._committed()
         started = time.perf_counter()
         chosen = self.chooser.choose(self.surrogate, self.state, n, left)
         seconds = (time.perf_counter() - started) / max(len(chosen), 1)
-        return [
-            self._record("pool", one.level, one.candidate, self.state.next_step, {**one.why, "seconds": seconds})
-            for one in chosen
-        ]
+        return self._record(
+            [
+                _Wanted("pool", one.level, one.candidate, step, {**one.why, "seconds": seconds})
+                for step, one in enumerate(chosen, self.state.next_step)
+            ]
+        )
 
     def _setup_left(self) -> list[tuple[Kind, int, int]]:
         """Initial and test simulations that are not told, running or abandoned: kind, level and row."""
@@ -163,22 +185,32 @@ class AskTell:
         wanted += [("test", self.task.levels - 1, row) for row in range(self.settings.test)]
         return [one for one in wanted if (one[0], one[2]) not in settled]
 
+    def _enough(self) -> bool:
+        """Whether there is something to learn from at every level."""
+        return min(self.state.counts(self.task.levels, "told")) >= _ENOUGH
+
     def _committed(self) -> float:
         """What the choices have cost, and what those still running will."""
         running = [self.task.costs[q.level] for q in self.state.of_kind("pool", "running")]
         return math.fsum([self.state.cost, *running])
 
-    def _record(
-        self, kind: Kind, level: int, row: int, step: int | None = None, choice: dict[str, Any] | None = None
-    ) -> Query:
-        id = f"q{len(self.state.queries):06d}"
-        f = self.task.restrict(self.inputs.of(kind, row)[None], level)[0]
+    def _record(self, wanted: Sequence[_Wanted]) -> list[Query]:
+        """Ask in one event: a run that is killed meanwhile has asked for a whole batch, or for nothing of it."""
         expires = None if self.settings.lease is None else time.time() + self.settings.lease
-        self._append(
-            "asked", id=id, kind=kind, level=level, row=row, step=step, choice=choice or {}, expires=expires,
-            input=self.ledger.write_array(f"{id}-input", f).as_json(),
-        )  # fmt: skip
-        return Query(id, kind, level, f, row if kind == "pool" else None, step)
+        queries: list[Query] = []
+        entries: list[dict[str, Any]] = []
+        for number, (kind, level, row, step, choice) in enumerate(wanted, len(self.state.queries)):
+            id = f"q{number:06d}"
+            f = self.task.restrict(self.inputs.of(kind, row)[None], level)[0]
+            queries.append(Query(id, kind, level, f, row if kind == "pool" else None, step))
+            file = self.ledger.write_array(f"{id}-input", f).as_json()
+            entries.append(
+                {"id": id, "kind": kind, "level": level, "row": row, "step": step, "choice": choice,
+                 "expires": expires, "input": file}
+            )  # fmt: skip
+        if entries:
+            self._append("asked", queries=entries)
+        return queries
 
     def query(self, asked: Asked) -> Query:
         """A query that was asked before, with its input."""
@@ -188,7 +220,7 @@ class AskTell:
     def _take_back(self) -> None:
         now = time.time()
         for query in self.state.running:
-            if query.expires is not None and query.expires < now:
+            if query.expires is not None and query.expires < now and query.id not in self._under_way:
                 self._append("expired", id=query.id)
 
     # Telling.
@@ -201,16 +233,15 @@ class AskTell:
             seconds: how long it took, if known.
         """
         query = self._open_query(id, late=True)
-        price = self.task.costs[query.level] if cost is None else float(cost)
-        if not (price >= 0 and math.isfinite(price)):
-            raise RunError(f"run: the cost of {id} must be a number, 0 or more, got {cost!r}.")
-        values = np.asarray(output)
+        price = self.task.costs[query.level] if cost is None else _measure(f"the cost of {id}", cost)
+        duration = None if seconds is None else _measure(f"the seconds of {id}", seconds)
+        values = as_numbers(output, f"run: the output of {id}")
         if self.task.out_channels == 1 and values.shape == self.task.resolutions[query.level]:
             values = values[None]
         values = self.task.checked_output(values[None], query.level, 1)[0]
         self._append(
             "told", id=id, output=self.ledger.write_array(f"{id}-output", values).as_json(), cost=price,
-            seconds=None if seconds is None else float(seconds),
+            seconds=duration,
         )  # fmt: skip
 
     def fail(self, id: str, reason: str) -> None:
@@ -247,12 +278,17 @@ class AskTell:
         surrogate = self.surrogate
         surprises = self._surprises(surrogate, new)
         started = time.perf_counter()
-        fit = self._fit(surrogate, [*self.state.learnt, *new], len(self.state.trainings), watch)
-        seconds = time.perf_counter() - started
-        self._append(
-            "trained", added=new, step=self.state.step, loss=_number(fit.loss), seconds=seconds,
-            held_in_error=_number(fit.held_in_error), shift=fit.shift, surprises=surprises, events=list(fit.events),
-        )  # fmt: skip
+        try:
+            fit = self._fit(surrogate, [*self.state.learnt, *new], len(self.state.trainings), watch)
+            seconds = time.perf_counter() - started
+            self._append(
+                "trained", added=new, step=self.state.step, loss=_number(fit.loss), seconds=seconds,
+                held_in_error=_number(fit.held_in_error), shift=fit.shift, surprises=surprises, events=list(fit.events),
+            )  # fmt: skip
+        except BaseException:
+            if surrogate.fits != len(self.state.trainings):
+                self._surrogate = None  # it has learnt what the ledger does not know of
+            raise
         self._unsaved += seconds
         if self._unsaved > _CHECKPOINT_SECONDS:
             self.save()
@@ -273,9 +309,15 @@ class AskTell:
             here = [id for id in ids if self.state.queries[id].level == level]
             if here:
                 f, y = (np.stack(part) for part in zip(*(self._example(id) for id in here), strict=True))
-                errors = relative_l2(surrogate.predict(f, level).center, y)
+                errors = np.minimum(relative_l2(surrogate.predict(f, level).center, y), _LARGEST)
                 found.update(zip(here, map(float, errors), strict=True))
         return {id: found[id] for id in ids}
+
+    def measure(self, watch: Watch | None = None) -> None:
+        """Learn from all that is told, and evaluate unless that was done after the last step."""
+        self.train(watch)
+        if self.state.step not in {evaluation.step for evaluation in self.state.evaluations}:
+            self.evaluate()
 
     def evaluate(self) -> Evaluation | None:
         """Measure on the test examples; None if there are none."""
@@ -312,20 +354,26 @@ class AskTell:
     def _saved(self) -> Surrogate | None:
         """The checkpoint, if there is one that fits the ledger."""
         folder = self.ledger.folder / CHECKPOINT
-        if not folder.exists():
+        if not os.path.lexists(folder):
             return None
         try:
+            for path in (folder, folder / "surrogate.json", *folder.glob("*.safetensors")):
+                _refuse_link(path)
             surrogate = Surrogate.load(folder)
         except CheckpointError as error:
             self.ledger.damage.append(f"{error} Trained again from the ledger.")
             return None
-        fits = surrogate.fits <= len(self.state.trainings) and surrogate.domain == self.task.domain
-        return surrogate if fits and surrogate.seed == self.state.seed else None
+        known = 0 < surrogate.fits <= len(self.state.trainings)
+        # What calibration gave is in the ledger to its last digit: another run, or another past of this one, differs.
+        ours = known and surrogate.shift == self.state.trainings[surrogate.fits - 1].shift
+        return surrogate if ours and (surrogate.domain, surrogate.seed) == (self.task.domain, self.state.seed) else None
 
     def save(self) -> None:
         """Write the surrogate's checkpoint, if it has learnt since the last one."""
         if self._surrogate is not None and self._unsaved and self.writes:
-            self._surrogate.save(self.ledger.folder / CHECKPOINT)
+            folder = self.ledger.folder / CHECKPOINT
+            _refuse_link(folder)
+            self._surrogate.save(folder)
             self._unsaved = 0.0
 
     # Where everything is.
@@ -367,6 +415,23 @@ class AskTell:
 
     def _append(self, kind: str, /, **data: Any) -> None:
         self.state.apply(self.ledger.append(kind, **data))
+
+
+def _refuse_link(path: Path) -> None:
+    """Raise where a checkpoint, or a part of it, is a link: what is outside the run is neither read nor written."""
+    if path.is_symlink():
+        raise CheckpointError(f"checkpoint: {path} is a symbolic link, which is not followed. Remove it.")
+
+
+def _measure(what: str, value: Any) -> float:
+    """A number that is not negative."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (number >= 0 and math.isfinite(number)):
+        raise RunError(f"run: {what} must be a number, 0 or more, got {value!r}.")
+    return number
 
 
 def _number(value: float) -> float | None:

@@ -1,5 +1,6 @@
 """From a trained surrogate and a run's state to the next queries: the method's utility, costs and selection."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,7 +72,7 @@ class Chooser:
         if not len(remaining) or n < 1:
             return []
         costs = self._costs(step)
-        utility = Remembered(self._utility(surrogate, state, remaining, step))
+        utility = Remembered(self._utility(surrogate, state, remaining, step, len(pending), budget))
         chosen = select(
             utility,
             n=n,
@@ -100,6 +101,8 @@ class Chooser:
         state: RunState,
         remaining: Indices,
         step: int,
+        pending: int,
+        budget: float | None,
     ) -> Utility:
         levels = self.method.allowed(self.task.levels)
         kind = self.method.utility
@@ -120,7 +123,14 @@ class Chooser:
                 counts[query.level] -= query.kind == "pool"
             for choice in chosen:
                 counts[choice.level] += 1
-            return level_gains(recent_errors(state, self.task.levels), counts, self.task.costs)
+            found = level_gains(recent_errors(state, self.task.levels), counts, self.task.costs)
+            # Nobody knows what a level has to give before one of its examples has been measured.
+            known = {query.level for query, _ in state.surprises()} | {choice.level for choice in chosen}
+            found = [gain if level in known else np.inf for level, gain in enumerate(found)]
+            # A level that the budget does not reach gives way to those that it does.
+            spent = [self.task.costs[choice.level] for choice in chosen[pending:]]
+            fits = [budget is None or math.fsum([*spent, cost]) <= budget for cost in self.task.costs]
+            return [gain if fit else -np.inf for gain, fit in zip(found, fits, strict=True)]
 
         return BestLevel(information, gains)
 
@@ -174,7 +184,7 @@ def scoring_grid(task: Task) -> Grid:
 def recent_errors(state: RunState, levels: int) -> list[float]:
     """For each level, the median error on the last few examples that were chosen, each before it was learnt from.
 
-    A level without any takes the error of the next one that has some; without any at all it is 1.
+    A level without any takes the error of the coarsest one that has some; without any at all it is 1.
     """
     found = [[error for query, error in state.surprises() if query.level == level] for level in range(levels)]
     medians = [float(np.median(errors[-_RECENT:])) if errors else None for errors in found]

@@ -4,23 +4,25 @@ Synchronous runs wait for a whole batch before they learn, so that what they ask
 results arrive. Asynchronous ones ask again whenever a worker is free, knowing what is still running.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
 import numpy as np
 
 from mrafno.asktell import AskTell
-from mrafno.errors import FailuresError, RunError
+from mrafno.errors import FailuresError, LedgerError, MrafnoError, RunError, SimulationError
 from mrafno.examples import solve_examples
-from mrafno.executors import InProcess, Simulations
+from mrafno.executors import InProcess
 from mrafno.records import Query
 from mrafno.simulate import clear_spool, read_spool
+from mrafno.simulations import Simulations
+from mrafno.state import Asked, RunState
+from mrafno.tasks.stored import OutsideTask
 
 #: Where workers put what they have finished, inside the run directory.
 SPOOL = "spool"
-#: Trainings whose held-in errors the estimate is the median of.
-_RECENT = 5
 #: Failures that are too few to judge by.
 _FEW = 4
 
@@ -34,6 +36,9 @@ class Watcher(Protocol):
 
 class Run(AskTell):
     """A run that can simulate by itself; see :class:`~mrafno.asktell.AskTell` for asking and telling by hand."""
+
+    #: Of what this advance has heard: why it failed, None for what did not.
+    _heard: list[str | None]
 
     def advance(
         self,
@@ -71,8 +76,12 @@ class Run(AskTell):
         """
         if steps is not None and steps < 0:
             raise RunError(f"run: cannot advance to {steps} steps.")
+        if isinstance(self.task, OutsideTask):
+            self.task.refuse()
         tell = watch or _silent
-        spool = self.ledger.folder / SPOOL
+        # In this process a result is recorded as soon as it is there, so nobody needs to spool it.
+        spool = None if executor is None else self.ledger.folder / SPOOL
+        self._heard = []
         flying = Simulations(
             self.task, executor or InProcess(), limit=limit, isolate=isolate, memory=memory, spool=spool
         )
@@ -80,15 +89,26 @@ class Run(AskTell):
             self._collect()
             if executor is None and not isolate and limit is None and memory is None and self.task.identity is not None:
                 self._set_up(progress)
+            tell("simulating")
             for asked in self.state.running:
-                flying.submit(self.query(asked))
-            reason = self._loop(flying, steps, budget, target, workers if asynchronous else 0, patience, tell)
+                self._submit(flying, self.query(asked), spool is None, patience)
+            reason = self._loop(
+                flying, steps, budget, target, workers if asynchronous else 0, spool is None, patience, tell
+            )
         except KeyboardInterrupt:
             flying.cancel()
+            # It may have come between an event's recording and its application here.
+            self.state = RunState.of(self.ledger.events)
             self._append("stopped", reason="interrupted")
+            raise
+        except MrafnoError as error:
+            with contextlib.suppress(LedgerError):
+                # Whoever resumes after too many failures has mended something.
+                self._append("stopped", reason=str(error), forgive=isinstance(error, FailuresError))
             raise
         finally:
             flying.close()
+            self._under_way.clear()
         self._append("stopped", reason=reason)
         self.save()
         return reason
@@ -100,6 +120,7 @@ class Run(AskTell):
         budget: float | None,
         target: float | None,
         free: int,
+        here: bool,
         patience: float,
         tell: Watcher,
     ) -> str:
@@ -116,7 +137,7 @@ class Run(AskTell):
             n = self._wanted(free, len(flying.running()), steps)
             queries = self._asked(n, budget, tell)
             for query in queries:
-                flying.submit(query)
+                self._submit(flying, query, here, patience)
             if not queries and not flying.running():
                 return self._exhausted(budget)
             if not queries:
@@ -128,7 +149,7 @@ class Run(AskTell):
             return max(free - running, 1) if free else len(self._setup_left())
         n = free - running if free else self.settings.batch
         if steps is not None:
-            n = min(n, steps - self.state.next_step + 1)
+            n = min(n, steps - len(self.state.of_kind("pool", "told", "running")))
         return max(n, 0)
 
     def _asked(self, n: int, budget: float | None, tell: Watcher) -> list[Query]:
@@ -139,61 +160,80 @@ class Run(AskTell):
         return self.ask(n, budget=budget, watch=lambda done, *_: tell("training", done))
 
     def _ready(self) -> bool:
-        """Whether something can be asked while others run: not before the first examples are there."""
-        return not self.state.of_kind("initial", "running") and not self._setup_left()
+        """Whether something can be asked while others run: nothing is chosen before the first examples are there."""
+        return bool(self._setup_left()) or not self._setting_up()
+
+    def _setting_up(self) -> bool:
+        return any(q.kind != "pool" for q in self.state.running)
 
     def _ended(self, flying: Simulations, steps: int | None, target: float | None, tell: Watcher) -> str | None:
         """Learn from what was told, measure when it is time, and say whether that is the end."""
-        if self._setup_left() or self.state.of_kind("initial", "running"):
+        if self._setup_left() or self._setting_up():
             return None
+        if not self._enough():
+            return None  # see _exhausted
         step = self.state.step
         over = steps is not None and step >= steps
-        measured = {evaluation.step for evaluation in self.state.evaluations}
-        if step not in measured and (step % self.settings.evaluate == 0 or over):
+        if over or self.state.due:
             tell("training", 0.0)
-            self.train(lambda done, *_: tell("training", done))
-            tell("evaluating")
-            self.evaluate()
+            self.measure(lambda done, *_: tell("training", done))
         if over:
-            return f"finished {step} steps"
-        if target is not None and (estimate := self.estimate) is not None and estimate <= target:
+            return f"finished {step} step{'s' * (step != 1)}"
+        if target is not None and (estimate := self.state.estimate) is not None and estimate <= target:
             return f"reached the target: estimated error {estimate:.3g}"
         return None
 
     def _exhausted(self, budget: float | None) -> str:
-        if self._setup_left() or min(self.state.counts(self.task.levels, "told")) < 2:
-            raise RunError(
+        if not self._enough():
+            raise FailuresError(
                 f"run {self.ledger.folder}: there are too few initial examples to go on; their simulations failed. "
                 "See `mrafno show`, mend the simulator, and resume."
             )
-        if self.state.step not in {evaluation.step for evaluation in self.state.evaluations}:
-            self.train()
-            self.evaluate()
-        taken = self.state.of_kind("pool", "told", "abandoned")
-        if len(taken) >= len(self.inputs.pool):
+        self.measure()
+        if budget is None or len(self.state.used_rows("pool")) >= len(self.inputs.pool):
             return "asked for the whole pool"
-        return f"used up the budget of {budget:g}" if budget is not None else "asked for the whole pool"
-
-    @property
-    def estimate(self) -> float | None:
-        """The run's own estimate of its error: the median of the last held-in errors of single networks."""
-        errors = [t.held_in_error for t in self.state.trainings[-_RECENT:] if t.held_in_error is not None]
-        return float(np.median(errors)) if errors else None
+        return f"used up the budget of {budget:g}"
 
     # Simulations.
 
     def _set_up(self, progress: bool) -> None:
-        """The first examples of a task whose results can be kept for other runs: from there, or on all cores."""
-        left = self._setup_left()
-        queries = {q.id: q for q in self.ask(len(left))} if left else {}
+        """The first examples of a task whose results can be kept for other runs: from there, or on all cores.
+
+        Those that fail are left for the loop.
+        """
+        if left := self._setup_left():
+            self.ask(len(left))
+        failures = 0
         for kind in ("initial", "test"):
             for level in range(self.task.levels):
-                here = [q for q in queries.values() if q.kind == kind and q.level == level]
-                if not here:
+                here = [q for q in self.state.of_kind(kind, "running") if q.level == level]
+                if self._solved(here, progress):
                     continue
-                f = np.stack([self.inputs.of(kind, self.state.queries[q.id].row) for q in here])
-                for query, y in zip(here, solve_examples(self.task, f, level, progress=progress), strict=True):
-                    self.tell(query.id, y)
+                # What was finished before the failure is kept, and found when it is asked for alone.
+                for query in here:
+                    failures += not self._solved([query], False)
+                    if failures > _FEW:
+                        return
+
+    def _solved(self, queries: Sequence[Asked], progress: bool) -> bool:
+        """Tell the outputs of queries of one kind and level, unless a simulation fails."""
+        if not queries:
+            return True
+        f = np.stack([self.inputs.of(query.kind, query.row) for query in queries])
+        try:
+            outputs = solve_examples(self.task, f, queries[0].level, progress=progress)
+        except (SimulationError, SystemExit):
+            return False
+        for query, y in zip(queries, outputs, strict=True):
+            self.tell(query.id, y)
+        return True
+
+    def _submit(self, flying: Simulations, query: Query, here: bool, patience: float) -> None:
+        """Have a query simulated; one that is simulated ``here`` is recorded before the next one begins."""
+        self._under_way.add(query.id)
+        flying.submit(query)
+        if here:
+            self._hear(flying, patience)
 
     def _hear(self, flying: Simulations, patience: float) -> None:
         """Record the next result."""
@@ -205,17 +245,18 @@ class Run(AskTell):
         else:
             self.fail(observation.id, observation.reason or "no reason was given")
         clear_spool(self.ledger.folder / SPOOL, [observation.id])
+        self._under_way.discard(observation.id)
+        self._heard.append(observation.reason)
         self._check_patience(patience)
 
     def _check_patience(self, patience: float) -> None:
-        queries = self.state.queries.values()
-        failed = [q for q in queries if q.status == "failed"]
-        share = len(failed) / sum(q.status in ("told", "failed") for q in queries) if failed else 0.0
+        failed = [reason for reason in self._heard if reason is not None]
+        share = len(failed) / max(len(self._heard), 1)
         if len(failed) > _FEW and share > patience:
             raise FailuresError(
                 f"run {self.ledger.folder}: {len(failed)} simulations failed, {100 * share:.0f} % of all, more than "
-                f"{100 * patience:.0f} %. The last said: {failed[-1].reason} Everything is kept: mend the "
-                "simulator and resume."
+                f"{100 * patience:.0f} %. The last said: {failed[-1]} Everything is kept: mend the simulator and "
+                "resume."
             )
 
     def _collect(self) -> None:
@@ -225,10 +266,13 @@ class Run(AskTell):
             return
         found, complaints = read_spool(folder)
         self.ledger.damage += complaints
-        for asked in self.state.running:
-            observation = found.get(asked.id)
-            if observation is not None and observation.output is not None:
-                self.tell(asked.id, observation.output, seconds=observation.seconds)
+        for id, observation in found.items():
+            asked = self.state.queries.get(id)
+            if asked is None or observation.output is None:
+                continue
+            again = asked.row in self.state.used_rows(asked.kind)
+            if asked.status == "running" or (asked.status == "expired" and not again):
+                self.tell(id, observation.output, seconds=observation.seconds)
         clear_spool(folder, list(found))
 
 

@@ -3,13 +3,10 @@
 import difflib
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-from mrafno.acquisition import Schedule
 from mrafno.errors import RunError
-from mrafno.surrogate.presets import Preset
-
-Retrain = Literal["warm", "scratch"]
+from mrafno.kinds import Preset, Retrain, Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +57,7 @@ class RunSettings:
     def __post_init__(self) -> None:
         for name, least in (
             ("pool", 1),
-            ("initial", 1),
+            ("initial", 2),
             ("test", 0),
             ("batch", 1),
             ("members", 2),
@@ -75,12 +72,14 @@ class RunSettings:
             if getattr(self, name) not in get_args(kind):
                 known = ", ".join(get_args(kind))
                 raise RunError(f"settings: unknown {name} {getattr(self, name)!r}. Choose one of {known}.")
-        if not (self.alpha >= 0 and math.isfinite(self.alpha)):
-            raise RunError(f"settings: alpha must be 0 or more, got {self.alpha}.")
-        if not 0 <= self.refresh <= 1:
-            raise RunError(f"settings: refresh is a share from 0 to 1, got {self.refresh}.")
-        if self.lease is not None and not self.lease > 0:
-            raise RunError(f"settings: a lease is a positive number of seconds, got {self.lease}.")
+        if not (_real(self.alpha) and self.alpha >= 0):
+            raise RunError(f"settings: alpha must be 0 or more, got {self.alpha!r}.")
+        if not (_real(self.refresh) and 0 <= self.refresh <= 1):
+            raise RunError(f"settings: refresh is a share from 0 to 1, got {self.refresh!r}.")
+        if not isinstance(self.renormalise, bool):
+            raise RunError(f"settings: renormalise is True or False, got {self.renormalise!r}.")
+        if self.lease is not None and not (_real(self.lease) and self.lease > 0):
+            raise RunError(f"settings: a lease is a positive number of seconds or None, got {self.lease!r}.")
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -96,6 +95,10 @@ class RunSettings:
                 hint = f" Did you mean {near[0]!r}?" if near else f" The known ones are {', '.join(known)}."
                 raise RunError(f"settings: unknown setting {name!r}.{hint}")
         return RunSettings(**values)
+
+
+def _real(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _whole(name: str, value: Any, least: int) -> None:

@@ -57,7 +57,7 @@ def simulate(
     """
     if spool is None:
         return _simulate(task, query, limit, isolate, memory)
-    _check_folder(spool)
+    check_folder(spool)
     _checked(query.id)
     with _claim(spool, query):
         known = read_result(spool, query)
@@ -108,7 +108,7 @@ def read_spool(folder: Path, queries: Iterable[Query] | None = None) -> Spooled:
         folder: the spool; one that does not exist has no results.
         queries: what was asked. With it, a result that answers anything else is complained about.
     """
-    _check_folder(folder)
+    check_folder(folder)
     asked = None if queries is None else {query.id: query for query in queries}
     observations: dict[str, Observation] = {}
     complaints: list[str] = []
@@ -142,7 +142,7 @@ def clear_spool(folder: Path, ids: Iterable[str]) -> None:
 
     Nothing is forced to the disk here: a result that is back after a crash of the machine is a result found twice.
     """
-    _check_folder(folder)
+    check_folder(folder)
     parts = list(folder.glob(f".*{PART}")) if folder.is_dir() else []
     for name in ids:
         _checked(name)
@@ -159,7 +159,8 @@ def _checked(name: str) -> str:
     return name
 
 
-def _check_folder(folder: Path) -> None:
+def check_folder(folder: Path) -> None:
+    """Raise where the spool is a link."""
     if folder.is_symlink():
         raise LedgerError(f"the spool {folder} is a symbolic link, which is not followed. Give the folder itself.")
 

@@ -7,6 +7,8 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
+from statistics import median
 from typing import Any, Literal
 
 from mrafno.errors import LedgerError
@@ -15,6 +17,8 @@ from mrafno.settings import RunSettings
 
 Kind = Literal["initial", "pool", "test"]
 Status = Literal["running", "told", "failed", "abandoned", "expired"]
+#: Trainings whose held-in errors the run's own estimate is the median of.
+_RECENT = 5
 
 
 @dataclass
@@ -89,7 +93,9 @@ class RunState:
     evaluations: list[Evaluation] = field(default_factory=list)
     #: Ids of the examples learnt from, in the order in which the surrogate met them.
     learnt: list[str] = field(default_factory=list)
-    #: Why the last advance ended, and when the last event was written.
+    #: Failed queries whose inputs may be asked for as if they had not: the simulator was to be mended.
+    forgiven: set[str] = field(default_factory=set)
+    #: Why the last advance ended, if nothing has happened since, and when the last event was written.
     stopped: str | None = None
     last: float = 0.0
 
@@ -106,6 +112,7 @@ class RunState:
         change = getattr(self, f"_{event.kind}", None)
         if change is None:
             raise LedgerError(f"ledger: event {event.number} is of unknown kind {event.kind!r}. Upgrade mrafno.")
+        self.stopped = None
         try:
             change(event.time, **event.data)
         except (KeyError, TypeError, ValueError) as error:
@@ -123,10 +130,10 @@ class RunState:
         del at
         self.inputs = ArrayFile.from_json(inputs)
 
-    def _asked(self, at: float, *, input: dict[str, Any], **data: Any) -> None:
-        query = Asked(asked=at, input=ArrayFile.from_json(input), **data)
-        self.queries[query.id] = query
-        self.stopped = None
+    def _asked(self, at: float, *, queries: list[dict[str, Any]]) -> None:
+        for values in queries:
+            query = Asked(**{**values, "asked": at, "input": ArrayFile.from_json(values["input"])})
+            self.queries[query.id] = query
 
     def _told(self, at: float, *, id: str, output: dict[str, Any], cost: float, seconds: float | None) -> None:
         query = self.queries[id]
@@ -155,9 +162,11 @@ class RunState:
         del at
         self.evaluations.append(Evaluation(**data))
 
-    def _stopped(self, at: float, *, reason: str) -> None:
+    def _stopped(self, at: float, *, reason: str, forgive: bool = False) -> None:
         del at
         self.stopped = reason
+        if forgive:
+            self.forgiven |= {q.id for q in self.queries.values() if q.status == "failed"}
 
     # Questions.
 
@@ -191,7 +200,7 @@ class RunState:
         used = set()
         for query in self.of_kind(kind):
             if query.status == "failed":
-                failures[query.row] = failures.get(query.row, 0) + 1
+                failures[query.row] = failures.get(query.row, 0) + (query.id not in self.forgiven)
             elif query.status != "expired":
                 used.add(query.row)
         return used | {row for row, times in failures.items() if times > self.settings.retries}
@@ -206,6 +215,20 @@ class RunState:
         """Examples to learn from of each level."""
         found = [*self.of_kind("initial", *statuses), *self.of_kind("pool", *statuses)]
         return [sum(q.level == level for q in found) for level in range(levels)]
+
+    @property
+    def estimate(self) -> float | None:
+        """The run's own estimate of its error: the median of the last held-in errors of single networks."""
+        errors = [t.held_in_error for t in self.trainings[-_RECENT:] if t.held_in_error is not None]
+        return median(errors) if errors else None
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to measure; a batch may have stepped over the very step at which it was."""
+        last = max((evaluation.step for evaluation in self.evaluations), default=-1)
+        return self.step // self.settings.evaluate > last // self.settings.evaluate and bool(
+            self.of_kind("test", "told")
+        )
 
     @property
     def activity(self) -> str:
@@ -225,11 +248,13 @@ class RunState:
 
     def as_json(self) -> dict[str, Any]:
         """What ``mrafno show --json`` prints."""
-        told = sorted(self.of_kind("pool", "told"), key=lambda q: q.step or 0)
+        # As they were learnt from: what was measured after so many examples was measured after these.
+        told = [q for id in self.learnt if (q := self.queries[id]).kind == "pool"]
+        told += [q for q in self.unlearnt if q.kind == "pool"]
         measured = {evaluation.step: evaluation for evaluation in self.evaluations}
-        steps, spent = [], 0.0
+        steps, spent = [], Fraction(0)  # exact, as the sum of all is
         for number, query in enumerate(told, 1):
-            spent = math.fsum((spent, query.cost))
+            spent += Fraction(query.cost)
             evaluation = measured.get(number)
             steps.append(
                 {
@@ -238,7 +263,7 @@ class RunState:
                     "candidate": query.row,
                     "level": query.level,
                     "cost": query.cost,
-                    "accumulated_cost": spent,
+                    "accumulated_cost": float(spent),
                     "seconds": query.seconds,
                     "metrics": evaluation.metrics if evaluation else None,
                 }

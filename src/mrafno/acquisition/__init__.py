@@ -1,7 +1,7 @@
 """Acquisition: which input to simulate next, and on which mesh. It sees predictions, never a network."""
 
 from mrafno.acquisition.baselines import CoresetUtility, RandomUtility, on_finest_grid
-from mrafno.acquisition.cost import Schedule, annealed_cost, decay
+from mrafno.acquisition.cost import annealed_cost, decay
 from mrafno.acquisition.information import (
     entropy,
     gram,
@@ -19,6 +19,7 @@ from mrafno.acquisition.utilities import (
     u,
     u_hat,
 )
+from mrafno.kinds import Schedule
 
 __all__ = [
     "Choice",

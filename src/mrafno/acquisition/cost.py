@@ -6,11 +6,10 @@ count what they cost.
 
 import math
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 from mrafno.errors import AcquisitionError
-
-Schedule = Literal["exp", "sigmoid", "constant"]
+from mrafno.kinds import Schedule
 
 
 def decay(schedule: Schedule, step: float, *, rate: float) -> float:

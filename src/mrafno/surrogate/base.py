@@ -14,12 +14,13 @@ from torch import Tensor
 from mrafno.dataset import Dataset, Normaliser
 from mrafno.errors import CheckpointError, SurrogateError
 from mrafno.grids import Array, Domain, Grid
+from mrafno.kinds import Preset
 from mrafno.records import Prediction
 from mrafno.surrogate.adapters import Build, MemberModules, Model
 from mrafno.surrogate.divergence import make_up, refuse_broken
 from mrafno.surrogate.held_in import HeldInExamples, Reporter, Watch
 from mrafno.surrogate.network import MemberFNO
-from mrafno.surrogate.presets import Preset, network_preset, training_preset
+from mrafno.surrogate.presets import network_preset, training_preset
 from mrafno.surrogate.spectral import Mesh
 from mrafno.surrogate.training import (
     Batches,

@@ -2,14 +2,13 @@
 
 import difflib
 from dataclasses import fields
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from mrafno.errors import SurrogateError
 from mrafno.grids import Domain
+from mrafno.kinds import Preset
 from mrafno.surrogate.network import NetworkSettings
 from mrafno.surrogate.training import TrainingSettings
-
-Preset = Literal["fast", "paper"]
 
 
 def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSettings:

@@ -1,6 +1,6 @@
 """Tasks in a ledger: a description from which a task, or what can be known of it without its simulator, comes back."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array
@@ -17,6 +17,10 @@ class OutsideTask(CandidateTask):
         return None
 
     def _solve(self, f: Array, level: int) -> Array:
+        self.refuse()
+
+    def refuse(self) -> NoReturn:
+        """Raise, and tell what to do."""
         raise SimulationError(
             f"{self.name}: this run does not know its simulator. Open it with the task (Run.open(path, task=...), or "
             "--task FILE.py:NAME from the shell), or simulate yourself and tell the outputs."
@@ -80,7 +84,7 @@ def task_from_json(values: dict[str, Any], inputs: Array | None) -> Task:
 def same_task(task: Task, values: dict[str, Any]) -> None:
     """Raise unless a task is the one that was described."""
     now = task_as_json(task)
-    told = ("name", "resolutions", "costs", "in_channels", "out_channels", "layout", "interpolation")
+    told = ("name", "resolutions", "costs", "in_channels", "out_channels", "layout", "interpolation", "zero_boundary")
     different = [name for name in told if now[name] != values[name]]
     if not different and None not in (now["identity"], values["identity"]) and now["identity"] != values["identity"]:
         different = ["version, inputs or parameters"]
