@@ -1,7 +1,9 @@
 """Pictures for people: plotly figures, and pages of them that need no network."""
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,6 @@ _STYLES = tuple(
         (BLUE, ORANGE, GREEN, "#CC79A7", BLACK), ("circle", "square", "diamond", "x", "triangle-up"), strict=True
     )
 )
-#: A table: the heading row, then the others.
-Cells = Sequence[Sequence[str]]
 _MARGIN = {"l": 60, "r": 20, "t": 64, "b": 50}  # above, room for plotly's buttons
 _WIDTH = 1180  # of the panels on a full page, from which their height follows
 
@@ -34,8 +34,14 @@ _PAGE = """<!DOCTYPE html>
 <title>{title}</title>
 <style>
   body {{ font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 1320px; margin: 2rem auto; padding: 0 1rem; }}
-  h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.25rem; margin: 2.2rem 0 0.2rem; }} p {{ margin: 0.2rem 0 0.6rem; }}
-  .table {{ overflow-x: auto; }} table {{ border-collapse: collapse; }}
+  body {{ overflow-wrap: anywhere; }}
+  h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.25rem; padding-top: 2.2rem; margin: 0 0 0.2rem; }}
+  section > a {{ float: right; margin-top: 2.2rem; padding: 0 0.4rem; color: #767676; text-decoration: none; }}
+  p {{ max-width: 60rem; margin: 0.2rem 0 0.6rem; }}
+  .figure {{ max-width: 900px; }} .wide, .table {{ overflow-x: auto; }}
+  table {{ border-collapse: collapse; white-space: nowrap; }}
+  td span {{ display: block; min-width: 16rem; max-width: 40rem; white-space: normal; text-align: left; }}
+  td img, td svg {{ display: block; width: 72px; height: 72px; image-rendering: pixelated; margin-left: auto; }}
   th, td {{ padding: 0.3rem 0.8rem; text-align: right; border-bottom: 1px solid #ddd; }}
   th:first-child, td:first-child {{ text-align: left; }} th {{ border-bottom: 2px solid #444; }}
 </style>
@@ -61,27 +67,76 @@ def task_figure(task: Task, f: Array, outputs: Sequence[Array]) -> go.Figure:
     return figure
 
 
-def write_page(path: Path, title: str, lead: str, sections: Sequence[tuple[str, str, go.Figure | Cells]]) -> None:
-    """One HTML file with everything in it; a section is a heading, a sentence and a figure or a table."""
+@dataclass(frozen=True)
+class Html:
+    """Markup that goes into a page or a table as it is; whoever makes one has escaped what is not his own."""
+
+    markup: str
+
+
+#: A table: the heading row, then the others.
+Cells = Sequence[Sequence[str]]
+MarkupCells = Sequence[Sequence[str | Html]]
+#: A heading, a sentence, and what it is about, if there is anything.
+Section = tuple[str, str, go.Figure | Cells | MarkupCells | None]
+
+
+def prose(text: str) -> Html:
+    """Text for a cell that is longer than a few words."""
+    return Html(f"<span>{escape(text)}</span>")
+
+
+def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -> None:
+    """One HTML file with everything in it; headings can be linked to, by the names of :func:`anchors`."""
     parts = []
     drawn = 0
-    for heading, text, content in sections:
+    names = anchors([heading for heading, _, _ in sections])
+    for name, (heading, text, content) in zip(names, sections, strict=True):
         if isinstance(content, go.Figure):
-            html = content.to_html(full_html=False, include_plotlyjs=drawn == 0, config={"displaylogo": False})
+            html = _html_figure(content, first=drawn == 0)
             drawn += 1
         else:
-            html = _html_table(content)
-        parts.append(f"<h2>{escape(heading)}</h2>\n<p>{escape(text)}</p>\n{html}")
+            html = "" if content is None else _html_table(content)
+        link = f'<a href="#{name}" aria-label="link to {escape(heading)}">#</a>'
+        parts.append(f'<section id="{name}">{link}<h2>{escape(heading)}</h2>\n<p>{escape(text)}</p>\n{html}</section>')
     path.parent.mkdir(parents=True, exist_ok=True)
     page = _PAGE.format(title=escape(title), lead=escape(lead), sections="\n".join(parts))
     path.write_text(page, encoding="utf-8")
 
 
-def _html_table(cells: Cells) -> str:
+def anchors(headings: Sequence[str]) -> list[str]:
+    """Headings as parts of an address or names of files, each only once."""
+    found: list[str] = []
+    for heading in headings:
+        name = re.sub("[^a-z0-9]+", "-", heading.lower()).strip("-") or "section"
+        same = (name if i == 1 else f"{name}-{i}" for i in itertools.count(1))
+        found.append(next(one for one in same if one not in found))
+    return found
+
+
+def _html_figure(figure: go.Figure, *, first: bool) -> str:
+    """A figure that follows the page's width; panels side by side stay legible on a phone in a box of their own."""
+    config = {"displaylogo": False, "responsive": True}
+    html = figure.to_html(full_html=False, include_plotlyjs=first, config=config)
+    if columns(figure) < 2:
+        return f'<div class="figure">{html}</div>'
+    return f'<div class="wide"><div style="min-width: {240 * columns(figure)}px">{html}</div></div>'
+
+
+def columns(figure: go.Figure) -> int:
+    """How many panels a figure has side by side."""
+    return len({axis.domain for axis in figure.select_xaxes()})
+
+
+def _html_table(cells: MarkupCells) -> str:
     head, *body = cells
-    rows = ["<tr>" + "".join(f"<th>{escape(c)}</th>" for c in head) + "</tr>"]
-    rows += ["<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in body]
+    rows = ["<tr>" + "".join(f"<th>{_html_cell(c)}</th>" for c in head) + "</tr>"]
+    rows += ["<tr>" + "".join(f"<td>{_html_cell(c)}</td>" for c in row) + "</tr>" for row in body]
     return '<div class="table"><table>' + "\n".join(rows) + "</table></div>"
+
+
+def _html_cell(cell: str | Html) -> str:
+    return cell.markup if isinstance(cell, Html) else escape(cell)
 
 
 def prediction_figure(grid: Grid, f: Array, truth: Array, mean: Array, std: Array, names: Sequence[str]) -> go.Figure:
@@ -136,6 +191,9 @@ def _predicted_maps(grid: Grid, f: Array, truth: Array, mean: Array, std: Array)
             x=x, y=y, z=field.T, **scale, colorbar={**bar, "exponentformat": "power"}, showscale=column != 1,
             row=1, col=column + 1,
         )  # fmt: skip
+        if column:
+            # All have the same axes, and the numbers of the colours need the room.
+            figure.update_yaxes(showticklabels=False, row=1, col=column + 1)
     figure.update_annotations(font_size=13)
     figure.update_layout(height=_WIDTH * (1 - gap * 4) / 5 + _MARGIN["t"] + _MARGIN["b"])
     return figure
@@ -150,7 +208,7 @@ def calibration_figure(covered: Mapping[str, Mapping[str, float]]) -> go.Figure:
         figure.add_scatter(x=[float(p) for p in xs], y=[line[p] for p in xs], name=name, **style)
     figure.update_xaxes(title_text="probability of the central interval", range=[0.49, 1.0])
     figure.update_yaxes(title_text="share of values inside", range=[0, 1.02])
-    figure.update_layout(height=420, width=720, margin=_MARGIN, template="plotly_white", font={"color": BLACK})
+    figure.update_layout(height=420, margin=_MARGIN, template="plotly_white", font={"color": BLACK})
     return figure
 
 
@@ -163,7 +221,7 @@ def bars_figure(names: Sequence[str], series: Mapping[str, Sequence[tuple[float,
             error_y={"type": "data", "array": [d for _, d in values], "visible": any(d for _, d in values)},
         )  # fmt: skip
     figure.update_yaxes(title_text=axis, rangemode="tozero")
-    figure.update_layout(height=380, width=820, margin=_MARGIN, template="plotly_white", font={"color": BLACK})
+    figure.update_layout(height=380, margin=_MARGIN, template="plotly_white", font={"color": BLACK})
     return figure
 
 

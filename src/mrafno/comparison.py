@@ -1,0 +1,164 @@
+"""What a page about several runs says: how their errors fall with cost, and what it costs to reach an error."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mrafno.curves import Curve, area, band, cost_to_reach, round_errors
+from mrafno.figures import Cells, Section
+from mrafno.reading import RunReader
+from mrafno.run_figures import Line, duration, error_figure, method_styles, mixture_figure
+from mrafno.run_page import curve, listed, seconds, unit
+
+#: Settings that change what is shown of a run, not what it does.
+_NO_MATTER = ("evaluate", "lease", "retries")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one task that differ in their seed alone, and the curves of those that were measured."""
+
+    label: str
+    method: str
+    runs: tuple[RunReader, ...]
+
+    @property
+    def curves(self) -> list[Curve]:
+        """Error against cost. A run that was measured only once, if others were more often, has just begun."""
+        found = [c for c in map(curve, self.runs) if c is not None]
+        return [c for c in found if len(c.costs) > 1] or found
+
+
+def comparison(runs: Sequence[RunReader], errors: Sequence[float] = ()) -> tuple[str, str, list[Section]]:
+    """Title, first paragraph and sections; runs of different tasks have sections of their own."""
+    tasks: dict[Any, list[RunReader]] = {}
+    for run in runs:
+        tasks.setdefault(_task_key(run), []).append(run)
+    names = [here[0].state.task["name"] for here in tasks.values()]
+    sections: list[Section] = []
+    for name, here in zip(names, tasks.values(), strict=True):
+        full = f"{name} ({', '.join(here[0].meshes)})" if names.count(name) > 1 else name
+        sections += _task_sections(full, here, errors)
+    lead = (
+        f"{len(runs)} runs of {listed(list(dict.fromkeys(names)))}. Costs are those of the chosen examples; the "
+        "initial and the test ones are not in them."
+    )
+    return "Runs compared", lead, sections
+
+
+def grouped(runs: Sequence[RunReader]) -> list[Group]:
+    """Runs of one task by method, and by those settings in which any two of them differ."""
+    settings = [run.state.settings.as_json() for run in runs]
+    differ = [k for k in settings[0] if k not in _NO_MATTER and any(s[k] != settings[0][k] for s in settings)]
+    found: dict[str, list[RunReader]] = {}
+    for run, values in zip(runs, settings, strict=True):
+        label = ", ".join([run.state.method, *(f"{k} {values[k]}" for k in differ)])
+        found.setdefault(label, []).append(run)
+    return [Group(label, here[0].state.method, tuple(here)) for label, here in sorted(found.items())]
+
+
+def _task_key(run: RunReader) -> Any:
+    task = run.state.task
+    return task["name"], task["identity"], str(task["resolutions"]), str(task["costs"])
+
+
+def _task_sections(name: str, runs: Sequence[RunReader], errors: Sequence[float]) -> list[Section]:
+    groups = grouped(runs)
+    measured = [group for group in groups if group.curves]
+    sections: list[Section] = []
+    if measured:
+        sections.append(_errors(name, measured, unit(runs[0])))
+        sections.append(_reached(name, measured, errors))
+    else:
+        sections.append((f"{name}: error against cost", "No error of these runs has been measured.", None))
+    counts = [np.mean([_counts(run) for run in group.runs], axis=0).tolist() for group in groups]
+    text = "How many simulations were chosen on each mesh, mean over a method's runs."
+    figure = mixture_figure([group.label for group in groups], counts, runs[0].meshes)
+    sections.append((f"{name}: queries per resolution", text, figure))
+    sections.append(
+        (f"{name}: the runs", "Time is that of simulating, training, choosing and evaluating.", _runs(groups))
+    )
+    return sections
+
+
+def _errors(name: str, groups: Sequence[Group], unit: str) -> Section:
+    styles = method_styles({group.label: group.method for group in groups})
+    lines = []
+    for group in groups:
+        b = band(group.curves)
+        several = len(group.curves) > 1
+        label = f"{group.label} ({_runs_text(len(group.curves))})"
+        low, high = (b.low.tolist(), b.high.tolist()) if several else ((), ())
+        lines.append(Line(label, b.costs.tolist(), b.middle.tolist(), low, high, styles[group.label]))
+    text = (
+        "Mean relative L2 error on test examples of the finest mesh. Lines: geometric mean over a method's runs, "
+        "interpolated at common costs, as far as all of them have come. Bands: from the best to the worst run. On "
+        "a logarithmic cost axis the start, at cost 0, is beyond the left end."
+    )
+    return f"{name}: error against cost", text, error_figure(lines, unit)
+
+
+def _reached(name: str, groups: Sequence[Group], errors: Sequence[float]) -> Section:
+    curves = [c for group in groups for c in group.curves]
+    lows = [statistics.median(min(c.errors) for c in group.curves) for group in groups]
+    wanted = sorted(errors, reverse=True) or round_errors(min(lows), min(c.errors[0] for c in curves))
+    first, upto = max(c.costs[0] for c in curves), min(c.costs[-1] for c in curves)
+    rows: list[list[str]] = [["method", *(f"error {error:g}" for error in wanted)]]
+    rows += [[group.label, *(_cost_cell(group.curves, error) for error in wanted)] for group in groups]
+    if first < upto:
+        rows[0].append(f"mean error up to cost {_cost(upto)}")
+        for row, group in zip(rows[1:], groups, strict=True):
+            row.append(f"{statistics.fmean(area(c, upto) / (upto - c.costs[0]) for c in group.curves):.4f}")
+    text = (
+        "Accumulated cost at which a run's error first fell to a value, the logarithm of the error interpolated "
+        "between measurements; that it may have risen again later is not counted (the running minimum). Median over "
+        "runs, and in brackets the least and the most, or how many runs came so far."
+    )
+    if not errors:
+        text += " The errors are round numbers that at least one method reached and none began with."
+    return f"{name}: cost to reach an error", text, rows
+
+
+def _cost_cell(curves: Sequence[Curve], error: float) -> str:
+    """A run that did not come so far counts as infinitely dear, so that those that did do not flatter the method."""
+    costs = [cost_to_reach(c, error) for c in curves]
+    reached = [cost for cost in costs if cost is not None]
+    if not reached:
+        return "not reached"
+    middle = statistics.median(math.inf if cost is None else cost for cost in costs)
+    first = _cost(middle) if math.isfinite(middle) else "not reached"
+    if len(reached) < len(curves):
+        return f"{first} ({len(reached)} of {len(curves)} runs)"
+    return f"{first} ({_cost(min(reached))} to {_cost(max(reached))})" if len(curves) > 1 else first
+
+
+def _cost(cost: float) -> str:
+    """In three digits, or as a whole number."""
+    return f"{cost:.0f}" if cost >= 100 else f"{cost:.3g}"
+
+
+def _counts(run: RunReader) -> list[int]:
+    told = run.state.of_kind("pool", "told")
+    return [sum(q.level == level for q in told) for level in range(len(run.grids))]
+
+
+def _runs(groups: Sequence[Group]) -> Cells:
+    rows = [("folder", "method", "seed", "steps", "cost", "error", "time", "state")]
+    for group in groups:
+        for run in sorted(group.runs, key=lambda run: run.state.seed):
+            state, error = run.state, "not measured"
+            if state.evaluations:
+                last = state.evaluations[-1]
+                error = f"{last.metrics['relative_l2']:.4f} (step {last.step})"
+            time = duration(sum(seconds(run)[0].values()))
+            numbers = (str(state.seed), str(state.step), f"{state.cost:.6g}")
+            rows.append((str(run.folder), group.label, *numbers, error, time, state.activity))
+    return rows
+
+
+def _runs_text(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"

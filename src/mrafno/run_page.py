@@ -1,0 +1,228 @@
+"""A page about one run: how its error fell, what it asked for and why, how sure it is, where the time went."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from mrafno.acquisition.cost import annealed_cost, cost_shares
+from mrafno.curves import Curve
+from mrafno.figures import MarkupCells, Section, calibration_figure, prose
+from mrafno.methods import METHODS
+from mrafno.reading import RunReader
+from mrafno.run_examples import choices, queries_section, test_sections
+from mrafno.run_figures import (
+    Line,
+    counts_figure,
+    coverage_figure,
+    duration,
+    error_figure,
+    method_styles,
+    schedule_figure,
+    time_figure,
+    utility_figure,
+)
+
+#: Rows in the table of failures, and steps of the schedule that are shown at least.
+_FAILURES, _STEPS = 20, 20
+_BEST = "The best candidate of each mesh at every step; the largest was chosen, where the marker is filled."
+#: What utilities are, on an axis and in words.
+_UTILITIES = {
+    "u": ("u (nats)", f"u: information on the same input's output on the finest mesh. {_BEST}"),
+    "u-hat": ("û (nats)", f"û: mean information on other inputs' outputs on the finest mesh. {_BEST}"),
+    "predvar": ("variance", f"Mean predictive variance of an output's values, in normalised units. {_BEST}"),
+    "coreset": ("distance", f"Distance from the nearest input already used, in the surrogate's last layer. {_BEST}"),
+    "auto": (
+        "û (nats)",
+        "The method first settles on a mesh, by what each still has to give for its cost. Shown is û, the mean "
+        "information on other inputs' outputs on the finest mesh, of the best candidate there, which was chosen.",
+    ),
+}
+
+
+def run_page(run: RunReader) -> tuple[str, str, list[Section]]:
+    """Title, first paragraph and sections."""
+    state = run.state
+    sections = [part(run) for part in _PARTS]
+    title = f"{state.task['name']}: {state.method}, seed {state.seed}"
+    return title, summary(run), [*sections, *test_sections(run), _settings(run)]
+
+
+def summary(run: RunReader) -> str:
+    """The run in a few sentences."""
+    state = run.state
+    last = state.evaluations[-1] if state.evaluations else None
+    failed = sum(q.status in ("failed", "expired", "abandoned") for q in state.queries.values())
+    running = len(state.running)
+    sentences = [
+        f"Task {state.task['name']} on {listed(run.meshes)}, method {state.method}, seed {state.seed}.",
+        f"{_number(state.step, 'step')}, accumulated cost {state.cost:.6g} ({unit(run)}).",
+        f"Relative L2 error {last.metrics['relative_l2']:.4g}, measured after step {last.step}."
+        if last
+        else "No error has been measured.",
+        f"State: {state.activity}" + (f", {running} waiting for an answer" if running else "") + ".",
+        f"{_number(failed, 'simulation')} gave nothing." if failed else "",
+        f"Last event: {_when(state.last)}.",
+        *run.ledger.damage,
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def unit(run: RunReader) -> str:
+    """What a cost of one is."""
+    coarsest = run.costs[0]
+    return "one coarsest solve = 1" if coarsest == 1 else f"in the task's unit; one coarsest solve = {coarsest:g}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a sentence has them."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def curve(run: RunReader) -> Curve | None:
+    """Error against cost, as far as it was measured; of two measurements after one step the later."""
+    measured = {evaluation.step: evaluation for evaluation in run.state.evaluations}
+    found = sorted(measured.values(), key=lambda evaluation: evaluation.cost)
+    if not found:
+        return None
+    return Curve(tuple(e.cost for e in found), tuple(float(e.metrics["relative_l2"]) for e in found))
+
+
+def seconds(run: RunReader) -> tuple[dict[str, float], int]:
+    """Seconds by what they were spent on, and how many simulations did not say how long they took."""
+    state = run.state
+    told = [q for q in state.queries.values() if q.status == "told"]
+    spent = {
+        "simulation (chosen)": sum(q.seconds or 0.0 for q in told if q.kind == "pool"),
+        "simulation (others)": sum(q.seconds or 0.0 for q in told if q.kind != "pool"),
+        "training": sum(training.seconds for training in state.trainings),
+        "choosing": sum(float(q.choice.get("seconds") or 0.0) for q in state.queries.values()),
+        "evaluating": sum(evaluation.seconds for evaluation in state.evaluations),
+    }
+    return spent, sum(q.seconds is None for q in told)
+
+
+# One function per section.
+
+
+def _error(run: RunReader) -> Section:
+    heading, found = "Error against cost", curve(run)
+    if found is None:
+        return heading, _unmeasured(run), None
+    style = method_styles({run.state.method: run.state.method})[run.state.method]
+    tests = len(run.state.of_kind("test", "told"))
+    text = (
+        f"Mean relative L2 error over {_number(tests, 'test example')} on the finest mesh. The cost is that of the "
+        "chosen examples; the initial and the test ones are not in it."
+    )
+    return heading, text, error_figure([Line(run.state.method, found.costs, found.errors, style=style)], unit(run))
+
+
+def _counts(run: RunReader) -> Section:
+    # In the order of the steps that evaluations count, which is that of `mrafno show`.
+    told = [step["level"] for step in run.state.as_json()["steps"]]
+    if not told:
+        return "Queries per resolution", "No example has been chosen yet.", None
+    counts = [[0, *np.cumsum([one == level for one in told]).tolist()] for level in range(len(run.grids))]
+    text = "How many simulations were chosen on each mesh; the initial ones are not counted."
+    return "Queries per resolution", text, counts_figure(counts, run.meshes)
+
+
+def _schedule(run: RunReader) -> Section:
+    heading, method, s = "Cost schedule", METHODS.get(run.state.method), run.state.settings
+    if method is None or not method.scheduled:
+        return heading, f"{run.state.method} has no cost schedule: it does not divide utilities by costs.", None
+    steps = list(range(1, max(max((q.step or 0 for q in choices(run)), default=0), _STEPS) + 1))
+    weights = [
+        annealed_cost(run.costs, step - 1, schedule=s.schedule, rate=s.alpha, renormalise=s.renormalise)
+        for step in steps
+    ]
+    text = (
+        f"What a solve on each mesh counts at each step: schedule {s.schedule}"
+        + (f" with rate {s.alpha:g}" if s.schedule != "constant" else "")
+        + ". Dotted: the true shares of the costs."
+    )
+    return heading, text, schedule_figure(steps, weights, cost_shares(run.costs), run.meshes)
+
+
+def _utilities(run: RunReader) -> Section:
+    heading, method = "Utilities", METHODS.get(run.state.method)
+    if method is None or method.utility not in _UTILITIES:
+        return heading, f"{run.state.method} chooses by chance: its scores mean nothing.", None
+    asked = [q for q in choices(run) if q.choice.get("best")]
+    if not asked:
+        return heading, "No example has been chosen yet.", None
+    axis, text = _UTILITIES[method.utility]
+    costs = [q.choice["costs"] for q in asked] if all(q.choice.get("costs") for q in asked) else None
+    best, chosen = [q.choice["best"] for q in asked], [q.level for q in asked]
+    figure = utility_figure([q.step or 0 for q in asked], best, chosen, run.meshes, axis, costs)
+    return heading, text.replace("the largest was", "the largest per scheduled cost was") if costs else text, figure
+
+
+def _calibration(run: RunReader) -> Section:
+    if not run.state.evaluations:
+        return "Calibration", _unmeasured(run), None
+    last = run.state.evaluations[-1]
+    text = f"Share of the test outputs' values inside the intervals that the surrogate stated, after step {last.step}."
+    return "Calibration", text, calibration_figure({f"after step {last.step}": last.metrics["coverage"]})
+
+
+def _coverage(run: RunReader) -> Section:
+    heading = "Coverage of 90 % intervals"
+    found = [e for e in run.state.evaluations if "0.9" in e.metrics["coverage"]]
+    if not found:
+        return heading, _unmeasured(run), None
+    shares = [e.metrics["coverage"]["0.9"] for e in found]
+    text = "At every measurement; 90 % (dotted) would be perfect, less is too sure, more is too careful."
+    return heading, text, coverage_figure([e.cost for e in found], shares, 0.9, unit(run))
+
+
+def _time(run: RunReader) -> Section:
+    spent, silent = seconds(run)
+    text = f"{duration(sum(spent.values()))} in all."
+    if silent:
+        text += (
+            f" {_number(silent, 'simulation')} did not say how long it took."
+            if silent == 1
+            else (f" {silent} simulations did not say how long they took.")
+        )
+    return "Where the time went", text, time_figure(spent)
+
+
+def _failures(run: RunReader) -> Section:
+    bad = [q for q in run.state.queries.values() if q.status in ("failed", "abandoned", "expired")]
+    if not bad:
+        return "Failures", "Every simulation that ended gave an output.", None
+    rows: MarkupCells = [
+        ("query", "for", "mesh", "what happened", "reason"),
+        *((q.id, q.kind, run.meshes[q.level], q.status, prose(q.reason or "")) for q in bad[-_FAILURES:]),
+    ]
+    text = f"{_number(len(bad), 'simulation')} gave nothing."
+    if len(bad) > _FAILURES:
+        text += f" The last {_FAILURES}:"
+    return "Failures", text, rows
+
+
+def _settings(run: RunReader) -> Section:
+    state = run.state
+    meshes = ", ".join(f"{mesh} (cost {cost:g})" for mesh, cost in zip(run.meshes, run.costs, strict=True))
+    facts = {"folder": str(run.folder), "meshes": meshes, "created": _when(state.created), **state.settings.as_json()}
+    rows = [("setting", "value"), *((name, "none" if v is None else str(v)) for name, v in facts.items())]
+    return "Settings", "What the run was asked to do.", rows
+
+
+_PARTS: tuple[Callable[[RunReader], Section], ...] = (
+    _error, _counts, _schedule, _utilities, _calibration, _coverage, _time, queries_section, _failures,
+)  # fmt: skip
+
+
+def _unmeasured(run: RunReader) -> str:
+    return "Nothing has been measured yet." if run.state.settings.test else "The run has no test examples."
+
+
+def _number(n: int, what: str) -> str:
+    return f"{n} {what}" + ("" if n == 1 else "s")
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))

@@ -1,0 +1,77 @@
+"""Small pictures of functions as markup: a line as SVG, a field as a PNG in the page itself."""
+
+import base64
+import struct
+import zlib
+from functools import lru_cache
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+from plotly.colors import get_colorscale, unlabel_rgb, validate_colors
+
+from mrafno.figures import BLUE, Html
+from mrafno.grids import Array
+
+#: Points per axis that are enough for a picture of this size.
+_POINTS = 64
+
+
+def thumbnail(values: Array, low: float, high: float, label: str, *, colours: str = "Viridis") -> Html:
+    """A function ``(*grid)`` of one or two axes, with ``low`` and ``high`` at the ends of its scale.
+
+    Args:
+        label: what it shows, for those who cannot see it.
+        colours: of a field, a colour scale of plotly's.
+    """
+    label = escape(label)
+    step = tuple(slice(None, None, -(-n // _POINTS)) for n in values.shape)
+    span = high - low if high > low else 1.0
+    heights = np.clip((values[step] - low) / span, 0.0, 1.0)
+    if values.ndim == 1:
+        return _line(heights, label)
+    # A picture begins at the top left, a function at the bottom left, with its second axis upwards.
+    picture = np.round(255 * heights.T[::-1]).astype(np.uint8)
+    data = base64.b64encode(png(picture, palette(colours))).decode()
+    return Html(f'<img src="data:image/png;base64,{data}" alt="{label}" title="{label}">')
+
+
+def _line(heights: Array, label: str) -> Html:
+    points = " ".join(
+        f"{2 + 68 * x:.1f},{70 - 68 * y:.1f}" for x, y in zip(np.linspace(0, 1, len(heights)), heights, strict=True)
+    )
+    return Html(
+        f'<svg viewBox="0 0 72 72" role="img" aria-label="{label}"><title>{label}</title>'
+        f'<rect width="72" height="72" fill="#f4f4f4"/>'
+        f'<polyline points="{points}" fill="none" stroke="{BLUE}" stroke-width="1.5"/></svg>'
+    )
+
+
+def png(picture: NDArray[np.uint8], colours: NDArray[np.uint8]) -> bytes:
+    """A PNG file of colour numbers ``(height, width)`` and the colours that they stand for, ``(256, 3)``."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    height, width = picture.shape
+    # Eight bits a point, colours from a table; every row begins with a byte that says it is stored as it is.
+    rows = np.hstack([np.zeros((height, 1), np.uint8), picture]).tobytes()
+    return b"".join(
+        (
+            b"\x89PNG\r\n\x1a\n",
+            chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
+            chunk(b"PLTE", colours.tobytes()),
+            chunk(b"IDAT", zlib.compress(rows, 9)),
+            chunk(b"IEND", b""),
+        )
+    )
+
+
+@lru_cache
+def palette(name: str) -> NDArray[np.uint8]:
+    """A colour scale of plotly's in 256 steps, ``(256, 3)``."""
+    scale = get_colorscale(name)
+    places = [place for place, _ in scale]
+    known = np.array([unlabel_rgb(colour) for colour in validate_colors([colour for _, colour in scale], "rgb")])
+    steps = [np.interp(np.linspace(0, 1, 256), places, known[:, channel]) for channel in range(3)]
+    return np.round(np.stack(steps, axis=1)).astype(np.uint8)
