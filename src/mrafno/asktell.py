@@ -161,10 +161,7 @@ class AskTell:
             return self._record([_Wanted(kind, level, row) for kind, level, row in open_rows[:n]])
         if not self._enough():
             return []
-        if self.state.due:
-            self.measure(watch)
-        elif len(self.state.unlearnt) > self.settings.refresh * len(self.state.learnt):
-            self.train(watch)
+        self.keep_up(watch)
         left = None if budget is None else budget - self._committed()
         started = time.perf_counter()
         chosen = self.chooser.choose(self.surrogate, self.state, n, left)
@@ -313,10 +310,11 @@ class AskTell:
                 found.update(zip(here, map(float, errors), strict=True))
         return {id: found[id] for id in ids}
 
-    def measure(self, watch: Watch | None = None) -> None:
-        """Learn from all that is told, and evaluate unless that was done after the last step."""
-        self.train(watch)
-        if self.state.step not in {evaluation.step for evaluation in self.state.evaluations}:
+    def keep_up(self, watch: Watch | None = None, *, last: bool = False) -> None:
+        """Learn if there is enough new to learn from, measure if it is time; both at the ``last`` step of a run."""
+        if last or len(self.state.unlearnt) > self.settings.refresh * len(self.state.learnt):
+            self.train(watch)
+        if (last and self.state.step not in {e.step for e in self.state.evaluations}) or self.state.due:
             self.evaluate()
 
     def evaluate(self) -> Evaluation | None:

@@ -28,7 +28,7 @@ _FEW = 4
 
 
 class Watcher(Protocol):
-    """Hears what a run is doing: simulating, training, choosing or evaluating, and how much of that is done."""
+    """Hears what a run is doing: simulating, training or choosing, and how much of that is done."""
 
     def __call__(self, phase: str, done: float | None = None) -> None:
         """``done`` from 0 to 1 where it is known."""
@@ -110,7 +110,8 @@ class Run(AskTell):
             flying.close()
             self._under_way.clear()
         self._append("stopped", reason=reason)
-        self.save()
+        if self.surrogate.fits:  # learnt again, if a run that was killed had not saved it
+            self.save()
         return reason
 
     def _loop(
@@ -174,9 +175,7 @@ class Run(AskTell):
             return None  # see _exhausted
         step = self.state.step
         over = steps is not None and step >= steps
-        if over or self.state.due:
-            tell("training", 0.0)
-            self.measure(lambda done, *_: tell("training", done))
+        self.keep_up(lambda done, *_: tell("training", done), last=over)
         if over:
             return f"finished {step} step{'s' * (step != 1)}"
         if target is not None and (estimate := self.state.estimate) is not None and estimate <= target:
@@ -189,7 +188,7 @@ class Run(AskTell):
                 f"run {self.ledger.folder}: there are too few initial examples to go on; their simulations failed. "
                 "See `mrafno show`, mend the simulator, and resume."
             )
-        self.measure()
+        self.keep_up(last=True)
         if budget is None or len(self.state.used_rows("pool")) >= len(self.inputs.pool):
             return "asked for the whole pool"
         return f"used up the budget of {budget:g}"

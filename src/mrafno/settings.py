@@ -47,7 +47,7 @@ class RunSettings:
     preset: Preset = "fast"
     members: int = 5
     retrain: Retrain = "warm"
-    refresh: float = 0.05
+    refresh: float = 0.15
     first: int | None = None
     iterations: int | None = None
     evaluate: int = 10

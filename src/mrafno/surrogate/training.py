@@ -73,9 +73,9 @@ class TrainingSettings:
     loss: Loss = "composite"
     held_in: float = 0.0
     few: int = 0
-    warm_iterations: int = 250
+    warm_iterations: int = 800
     warm_batch: int = 20
-    warm_rate: float = 2e-3
+    warm_rate: float = 4e-3
 
     def __post_init__(self) -> None:
         for name in ("iterations", "batch", "rate", "warm_iterations", "warm_batch", "warm_rate"):
