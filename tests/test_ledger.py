@@ -18,8 +18,9 @@ import pytest
 
 from mrafno import ledger as module
 from mrafno._version import __version__
+from mrafno.arrays import ArrayFile
 from mrafno.errors import LedgerError, LedgerLockedError
-from mrafno.ledger import ArrayFile, Event, Ledger
+from mrafno.ledger import Event, Ledger
 
 SAMPLE = Path(__file__).parent / "data" / "ledger-v1"
 

@@ -294,7 +294,9 @@ class AskTell:
     def _fit(self, surrogate: Surrogate, ids: Sequence[str], number: int, watch: Watch | None) -> Any:
         """The fit with this number, from 0."""
         warm = self.settings.retrain == "warm" and number > 0
-        iterations = self.settings.iterations if number else self.settings.first
+        iterations = self.settings.iterations if number else self.settings.first or self.settings.iterations
+        if iterations is None and self.settings.retrain == "warm":
+            iterations = surrogate.training.warm_iterations  # also of the first, which is on few examples
         return surrogate.fit(self._dataset(ids), warm=warm, iterations=iterations, watch=watch)
 
     def _surprises(self, surrogate: Surrogate, ids: Sequence[str]) -> dict[str, float]:

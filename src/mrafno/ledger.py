@@ -28,22 +28,19 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
-
 from mrafno._version import __version__
-from mrafno.durable import PART, Lock, from_npy, make_folder, read_bytes, to_npy, write_all, write_bytes
+from mrafno.arrays import ARRAYS, ArrayFile, read_array, write_array
+from mrafno.durable import PART, Lock, make_folder, read_bytes, write_all, write_bytes
 from mrafno.errors import LedgerError
 from mrafno.grids import Array
 
 _FORMAT = "mrafno run"
 _FILE = "ledger.jsonl"
-_ARRAYS = "arrays"
-_ARRAY_NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
 _FIRST = b"0" * 16
 #: Where on a line the two sums stand: ``..."after":"<16 digits>","sum":"<16 digits>"}``.
 _AFTER, _SUM, _END = slice(-43, -27), slice(-18, -2), slice(-18, None)
@@ -63,36 +60,6 @@ class Event:
     time: float
     #: JSON values.
     data: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class ArrayFile:
-    """An array as an event names it: where it is, and what it must be."""
-
-    #: Relative to the run's folder, always ``arrays/<name>.npy``.
-    file: str
-    #: Of the whole file.
-    sha256: str
-    shape: tuple[int, ...]
-    dtype: str
-
-    def as_json(self) -> dict[str, Any]:
-        """The same as JSON values."""
-        return {**asdict(self), "shape": list(self.shape)}
-
-    @classmethod
-    def from_json(cls, values: Any) -> Self:
-        """The inverse of :meth:`as_json`; anything that is not its result is an error."""
-        try:
-            array = cls(values["file"], values["sha256"], tuple(values["shape"]), values["dtype"])
-            known = set(values) == {"file", "sha256", "shape", "dtype"}
-        except (KeyError, TypeError) as error:
-            raise LedgerError(f"{values!r} does not name an array. Restore the run from a copy.") from error
-        texts = all(isinstance(text, str) for text in (array.file, array.sha256, array.dtype))
-        if not known or not texts or not all(type(n) is int and n >= 0 for n in array.shape):
-            raise LedgerError(f"{values!r} does not name an array. Restore the run from a copy.")
-        _check_array_file(array.file)
-        return array
 
 
 #: From each older version, how one of its events becomes one of the next version.
@@ -231,43 +198,13 @@ class Ledger:
         return self.events[len(list(same)) :]
 
     def write_array(self, name: str, values: Array) -> ArrayFile:
-        """Put an array on the disk, as a whole or not at all, before an event names it.
-
-        An array of the same name is replaced: an event that names it has its checksum and would find another.
-
-        Args:
-            name: letters, digits, dots, dashes and underscores, "q000012-output" for example.
-            values: real numbers of any shape; they are kept as float64.
-        """
+        """Put an array on the disk before an event names it, see :func:`mrafno.arrays.write_array`."""
         self._check_writer()
-        file = f"{_ARRAYS}/{name}.npy"
-        path = self._array_path(file)
-        values = np.asarray(values)
-        if values.dtype.kind not in "fiu":
-            raise LedgerError(f"run {self.folder}: {file} would hold {values.dtype}. Give an array of real numbers.")
-        content = to_npy(values)
-        try:
-            make_folder(path.parent)
-            write_bytes(path, content)
-        except OSError as error:
-            raise LedgerError(
-                f"run {self.folder}: {file} could not be written ({error}); what was recorded before is safe. Free "
-                "some space, then open the run again."
-            ) from error
-        return ArrayFile(file, hashlib.sha256(content).hexdigest(), values.shape, "float64")
+        return write_array(self.folder, name, values)
 
     def read_array(self, array: ArrayFile) -> Array:
         """An array that an event names; one that is missing or not what the event says is an error."""
-        path = self._array_path(array.file)
-        advice = "Restore it from a copy of the run, or simulate it again."
-        content = read_bytes(path, advice=advice)
-        if hashlib.sha256(content).hexdigest() != array.sha256:
-            raise LedgerError(f"{path} is damaged or another file: its checksum does not fit. {advice}")
-        values = from_npy(content, where=str(path), advice=advice)
-        found, expected = (values.dtype.name, values.shape), (array.dtype, array.shape)
-        if found != expected:
-            raise LedgerError(f"{path} holds {found[0]} {found[1]}, not {expected[0]} {expected[1]}. {advice}")
-        return np.array(values, dtype=np.float64, order="C")
+        return read_array(self.folder, array)
 
     def close(self) -> None:
         """Release the lock; nothing more can be appended."""
@@ -412,7 +349,7 @@ class Ledger:
 
     def _repair(self) -> None:
         """Leave nothing behind of a writer that died in the middle of a line or of an array."""
-        arrays = self.folder / _ARRAYS
+        arrays = self.folder / ARRAYS
         try:
             self._trim()
             for path in () if arrays.is_symlink() else arrays.glob(f".*{PART}"):
@@ -421,14 +358,6 @@ class Ledger:
             raise LedgerError(f"run {self.folder}: what was not finished cannot be removed ({error}).") from error
         if self._torn:
             self.damage.append(f"line {self._lines + 1}, the last, was not finished: {self._torn} bytes were removed.")
-
-    def _array_path(self, file: str) -> Path:
-        _check_array_file(file)
-        if (self.folder / _ARRAYS).is_symlink():
-            raise LedgerError(
-                f"{self.folder / _ARRAYS} is a symbolic link, which is not followed. Put the folder itself there."
-            )
-        return self.folder / file
 
 
 def _split(content: bytes) -> tuple[list[bytes], bytes]:
@@ -463,11 +392,3 @@ def _decoded(line: bytes) -> tuple[Event | None, int, str]:
     ):
         return None, 0, "it is no event"
     return event, version, ""
-
-
-def _check_array_file(file: str) -> None:
-    if not re.fullmatch(f"{_ARRAYS}/{_ARRAY_NAME}\\.npy", file) or ".." in file:
-        raise LedgerError(
-            f"{file!r} is no name of an array in a run: it must be {_ARRAYS}/<name>.npy, the name of letters, digits, "
-            "'.', '-' and '_', beginning with a letter or digit, and without '..'."
-        )

@@ -28,8 +28,8 @@ class RunSettings:
         retrain: ``warm`` goes on from the last weights, ``scratch`` begins anew after every batch.
         refresh: growth of the examples after which the surrogate learns again, as a share; until then choices count on
             what is told as on what is running. 0 for after every batch.
-        first: iterations of the first fit; None for the surrogate's own number.
-        iterations: of each later fit; None for the surrogate's own number of a warm one.
+        first: iterations of the first fit; None for as many as of the later ones.
+        iterations: of each later fit; None for the surrogate's own number, of warm fits or of fits from scratch.
         evaluate: steps between measurements on the test examples.
         retries: how often an input is asked for again after its simulation failed.
         lease: seconds after which a query that nobody answered is taken back; None for never.

@@ -11,8 +11,9 @@ from fractions import Fraction
 from statistics import median
 from typing import Any, Literal
 
+from mrafno.arrays import ArrayFile
 from mrafno.errors import LedgerError
-from mrafno.ledger import ArrayFile, Event
+from mrafno.ledger import Event
 from mrafno.settings import RunSettings
 
 Kind = Literal["initial", "pool", "test"]
