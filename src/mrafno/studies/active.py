@@ -1,0 +1,281 @@
+"""Studies made of active-learning runs: what a run of a study is, and where it is.
+
+Every run is a directory ``OUT/runs/NAME``, named by all that determines it except its length. So a study that was
+interrupted goes on where it stopped, a longer one extends the runs of a shorter one (which have learnt once more where
+they ended before), and studies that need the same run share it. Missing ones are done by :mod:`mrafno.studies.doing`.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from mrafno.curves import Curve
+from mrafno.errors import MrafnoError
+from mrafno.methods import METHODS, get_method
+from mrafno.reading import RunReader
+from mrafno.run import Run
+from mrafno.settings import RunSettings
+from mrafno.state import RunState
+from mrafno.tasks import Task, get_task
+
+#: Steps of the publication's runs, where they are not 500.
+_STEPS = {"navier-stokes": 300}
+#: A study that shows that everything works, and nothing about accuracy.
+_QUICK: dict[str, Any] = {
+    "pool": 40, "initial": 4, "test": 10, "members": 2, "first": 40, "iterations": 10, "evaluate": 5, "refresh": 0.2,
+}  # fmt: skip
+_QUICK_STEPS = 10
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a study's table: a method, and settings in which it differs from the study's."""
+
+    label: str
+    method: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def parse(text: str) -> "Entry":
+        """From ``METHOD``, ``METHOD@ALPHA`` or ``METHOD@SCHEDULE:ALPHA``."""
+        method, at, rest = text.strip().partition("@")
+        get_method(method)
+        if not at:
+            return Entry(method, method)
+        schedule, colon, alpha = rest.rpartition(":")
+        try:
+            changes: dict[str, Any] = {"alpha": float(alpha)}
+        except ValueError:
+            raise MrafnoError(
+                f"study: {text!r} is no method. Write METHOD, METHOD@ALPHA or METHOD@exp:ALPHA."
+            ) from None
+        if colon:
+            changes["schedule"] = schedule
+        if not METHODS[method].scheduled:
+            raise MrafnoError(f"study: {method} has no cost schedule, so no alpha. Write {method!r}.")
+        return Entry(text.strip(), method, changes)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run; its settings hold the defaults where the method does not look at them."""
+
+    task: str
+    method: str
+    seed: int
+    settings: RunSettings
+    task_settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        task: str, method: str, seed: int, settings: RunSettings, task_settings: Mapping[str, Any] | None = None
+    ) -> "Job":
+        """A job; a schedule that its method does not have is forgotten, so that it makes no other run."""
+        usual = RunSettings()
+        if not get_method(method).scheduled:
+            settings = replace(settings, schedule=usual.schedule, alpha=usual.alpha, renormalise=usual.renormalise)
+        elif settings.schedule == "constant":
+            settings = replace(settings, alpha=usual.alpha)
+        return Job(task, method, seed, settings, dict(task_settings or {}))
+
+    @property
+    def name(self) -> str:
+        """The name of the run's directory: readable, with a digest of whatever is not said in it."""
+        parts = [self.task, self.method]
+        if get_method(self.method).scheduled:
+            parts.append(self.settings.schedule)
+            if self.settings.schedule != "constant":
+                parts.append(f"{self.settings.alpha:g}")
+        usual = RunSettings().as_json()
+        others = {
+            name: value
+            for name, value in self.settings.as_json().items()
+            if value != usual[name] and name not in ("schedule", "alpha")
+        }
+        if others or self.task_settings:
+            told = json.dumps([others, dict(self.task_settings)], sort_keys=True)
+            parts.append(hashlib.sha256(told.encode()).hexdigest()[:8])
+        return "-".join([*parts, f"seed{self.seed}"])
+
+    def make_task(self) -> Task:
+        """The problem to be learnt."""
+        return get_task(self.task, **self.task_settings)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the runs of a study have in common.
+
+    Attributes:
+        steps: chosen examples of each run.
+        budget: a run also ends when it has spent this. Unlike the budget of a single run it may be passed by the last
+            query: what would fit is not looked for, so the run is the beginning of one with more to spend.
+        settings: of every run, before an entry's changes.
+        task_settings: arguments of the task.
+    """
+
+    task: str = "burgers"
+    steps: int = 500
+    budget: float | None = None
+    seeds: int = 3
+    first_seed: int = 0
+    settings: RunSettings = field(default_factory=RunSettings)
+    task_settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        get_task(self.task, **self.task_settings)
+        if self.steps < 1 or self.seeds < 1 or self.first_seed < 0:
+            raise MrafnoError(
+                f"study: {self.steps} steps and {self.seeds} seeds from {self.first_seed} on: give 1 or more."
+            )
+        if self.budget is not None and not self.budget > 0:
+            raise MrafnoError(f"study: the budget must be positive, got {self.budget:g}.")
+        if not self.settings.test:
+            raise MrafnoError("study: without test examples there is nothing to compare. Set test to 1 or more.")
+
+    @classmethod
+    def of(
+        cls,
+        task: str,
+        *,
+        steps: int | None = None,
+        budget: float | None = None,
+        seeds: int | None = None,
+        first_seed: int = 0,
+        settings: Mapping[str, Any] | None = None,
+        quick: bool = False,
+    ) -> Self:
+        """The publication's setup, or a quick one, with some of it changed."""
+        usual = {"steps": _QUICK_STEPS, "seeds": 2} if quick else {"steps": _STEPS.get(task, 500), "seeds": 3}
+        return cls(
+            task,
+            steps=usual["steps"] if steps is None else steps,
+            budget=budget,
+            seeds=usual["seeds"] if seeds is None else seeds,
+            first_seed=first_seed,
+            settings=RunSettings.of(**{**(_QUICK if quick else {}), **(settings or {})}),
+        )
+
+    @property
+    def numbers(self) -> range:
+        """The seeds."""
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+    def job(self, entry: Entry, seed: int) -> Job:
+        """The run of an entry with a seed."""
+        settings = RunSettings.of(**{**self.settings.as_json(), **entry.changes})
+        return Job.of(self.task, entry.method, seed, settings, self.task_settings)
+
+    def jobs(self, entries: Sequence[Entry]) -> list[Job]:
+        """All runs, each once; the first seed's come first, so that an unfinished study compares what is comparable."""
+        every = [self.job(entry, seed) for seed in self.numbers for entry in entries]
+        return list({job.name: job for job in every}.values())
+
+    def ended(self, state: RunState) -> bool:
+        """Whether a run is as long as it is to be, and was measured there."""
+        if not state.evaluations or state.evaluations[-1].step != state.step or state.running:
+            return False
+        return self.spent(state) or state.step >= min(self.steps, state.settings.pool)
+
+    def spent(self, state: RunState) -> bool:
+        """Whether a run has spent its budget."""
+        return self.budget is not None and state.cost >= self.budget
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run as far as it got."""
+
+    job: Job
+    folder: Path
+    state: RunState
+
+    @property
+    def curve(self) -> Curve:
+        """Error on the test examples against accumulated cost."""
+        return curve_of(self.state)
+
+    def counts(self, first: int = 1, last: int | None = None) -> list[int]:
+        """Chosen examples of each level, of all steps or of some (from 1, both ends included)."""
+        found = [0] * len(self.state.task["resolutions"])
+        for query in self.state.of_kind("pool", "told"):
+            if query.step is not None and first <= query.step and (last is None or query.step <= last):
+                found[query.level] += 1
+        return found
+
+
+def curve_of(state: RunState) -> Curve:
+    """A run's errors and what had been spent by then."""
+    every = [(e.cost, e.metrics["relative_l2"]) for e in state.evaluations]
+    return Curve(tuple(cost for cost, _ in every), tuple(error for _, error in every))
+
+
+def results(setup: Setup, entries: Sequence[Entry], runs: Path) -> dict[str, list[Result]]:
+    """Runs that were measured at least once, by label; labels without any are left out."""
+    found: dict[str, list[Result]] = {}
+    for entry in entries:
+        for seed in setup.numbers:
+            job = setup.job(entry, seed)
+            state = read(job, runs)
+            if state is not None and state.evaluations:
+                found.setdefault(entry.label, []).append(Result(job, runs / job.name, state))
+    return found
+
+
+def read(job: Job, runs: Path) -> RunState | None:
+    """What is known of a run, None if it has not begun; nothing is locked."""
+    folder = runs / job.name
+    if not (folder / "ledger.jsonl").exists():
+        return None
+    state = RunReader(folder).state
+    check_settings(job, state, folder)
+    return state
+
+
+def check_settings(job: Job, state: RunState, folder: Path) -> None:
+    """Raise unless a directory holds the run that its name says: defaults may have changed since."""
+    wanted, have = job.settings.as_json(), state.settings.as_json()
+    different = [f"{name} {have[name]} instead of {wanted[name]}" for name in wanted if have[name] != wanted[name]]
+    if different:
+        raise MrafnoError(
+            f"study: {folder} holds a run with other settings: {', '.join(different)}. Give these with --setting, move "
+            "the run away, or choose another folder with --out."
+        )
+
+
+def run_job(job: Job, runs: Path, setup: Setup, heard: Callable[[RunState, str], None]) -> RunState:
+    """Begin a run or go on with it, until it is as long as it is to be.
+
+    ``heard`` is told where the run is and in which phase, often; KeyboardInterrupt from there ends the run for now.
+    """
+    folder = runs / job.name
+    task = job.make_task()
+    if (folder / "ledger.jsonl").exists():
+        run = Run.open(folder, task)
+    else:
+        run = Run.create(folder, task, method=job.method, seed=job.seed, **job.settings.as_json())
+    with run:
+        check_settings(job, run.state, folder)
+
+        def watch(phase: str, done: float | None = None) -> None:
+            del done
+            heard(run.state, phase)
+            # Every round of the loop begins with this phase.
+            if phase == "simulating" and run.state.step < last and setup.spent(run.state):
+                raise _SpentError
+
+        last = setup.steps
+        while not setup.ended(run.state):
+            try:
+                run.advance(last, watch=watch)
+                break
+            except _SpentError:
+                last = run.state.step  # to learn and to measure there, as at the end of every run
+        return run.state
+
+
+class _SpentError(Exception):
+    """A run has spent its budget."""

@@ -1,0 +1,120 @@
+"""What a solve on each mesh costs, measured, beside the publication's figures."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from mrafno._version import __version__
+from mrafno.errors import MrafnoError
+from mrafno.examples import make_inputs
+from mrafno.figures import Cells, bars_figure, write_page
+from mrafno.studies.curves import Spread
+from mrafno.studies.pages import NOTHING, as_table, pm, write_json
+from mrafno.tasks import TASKS, Task, get_task
+from mrafno.tasks.costs import PUBLISHED, MeasuredCosts, measure_costs
+
+_LEAD = (
+    "Seconds of one solve on each mesh, solves one at a time and the meshes taking turns, and their ratio to the "
+    "coarsest mesh beside the one of the publication (Li et al. 2024), by which runs here count cost. The "
+    "publication's solvers and machine were others, so the ratios need not be the same."
+)
+
+
+def costs_study(names: Sequence[str], out: Path, *, solves: int = 100, seeds: int = 3, note: str = "") -> None:
+    """Measure what is missing, ``solves`` on every mesh once per seed, and report it."""
+    tasks = {name: get_task(name) for name in (names or TASKS)}
+    if solves < 1 or seeds < 1:
+        raise MrafnoError(f"study: cannot measure {solves} solves with {seeds} seeds. Give 1 or more of each.")
+    if out.exists() and not out.is_dir():
+        raise MrafnoError(f"{out} is a file. Give a folder with --out.")
+    measured: dict[str, list[MeasuredCosts]] = {}
+    notes = Console(stderr=True)
+    with Progress(console=notes, disable=not notes.is_terminal) as bar:
+        ticket = bar.add_task("", total=len(tasks) * seeds)
+        for name, task in tasks.items():
+            for seed in range(seeds):
+                bar.update(ticket, description=f"{name} seed {seed}")
+                measured.setdefault(name, []).append(measure(task, solves, seed, out / "measured"))
+                bar.advance(ticket)
+    cells = cost_cells(tasks, measured)
+    console = Console()
+    console.print(as_table(f"Cost of one solve: {solves} solves, {_times(seeds)}", cells))
+    summary = {
+        "study": "costs", "version": __version__, "solves": solves, "seeds": seeds, "note": note,
+        "tasks": {name: _as_json(tasks[name], some) for name, some in measured.items()},
+    }  # fmt: skip
+    write_json(out / "costs.json", summary)
+    page = out / "costs.html"
+    write_page(page, "Cost of one solve", " ".join([_LEAD, note]).strip(), _sections(tasks, measured, cells, solves))
+    console.print(f"Results: {out / 'costs.json'}. Page: {page.resolve().as_uri()}", soft_wrap=True)
+
+
+def measure(task: Task, solves: int, seed: int, folder: Path) -> MeasuredCosts:
+    """One measurement, from its file if it is there."""
+    file = folder / f"{task.name}-{solves}-seed{seed}.json"
+    if file.exists():
+        values = json.loads(file.read_text(encoding="utf-8"))
+        if values.pop("identity") == task.identity:
+            return MeasuredCosts(tuple(values.pop("seconds")), tuple(values.pop("bias")), **values)
+    found = measure_costs(task, make_inputs(task, solves, seed, progress=False))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(file, {**asdict(found), "identity": task.identity})
+    return found
+
+
+def cost_cells(tasks: Mapping[str, Task], measured: Mapping[str, Sequence[MeasuredCosts]]) -> Cells:
+    """A row for each task and mesh."""
+    lines = [["task", "mesh", "ms", "cost ratio", "published", "distance from finest"]]
+    for name, some in measured.items():
+        for level, shape in enumerate(tasks[name].resolutions):
+            finest = level == tasks[name].levels - 1
+            bias = Spread.of([m.bias[level] for m in some])
+            lines.append(
+                [
+                    "" if level else name,
+                    "x".join(map(str, shape)),
+                    pm(Spread.of([m.seconds[level] for m in some]), ".2f", 1e3),
+                    pm(Spread.of([m.ratios[level] for m in some]), ".1f") if level else "1",
+                    f"{PUBLISHED[name][level]:g}",
+                    NOTHING if finest else f"{100 * bias.mean:.2f} %",
+                ]
+            )
+    return lines
+
+
+def _sections(
+    tasks: Mapping[str, Task], measured: Mapping[str, Sequence[MeasuredCosts]], cells: Cells, solves: int
+) -> list[Any]:
+    seeds = len(next(iter(measured.values())))
+    names, ours, published = [], [], []
+    for name, some in measured.items():
+        for level in range(1, tasks[name].levels):
+            names.append(f"{name} {'x'.join(map(str, tasks[name].resolutions[level]))}")
+            spread = Spread.of([m.ratios[level] for m in some])
+            ours.append((spread.mean, spread.deviation or 0.0))
+            published.append((PUBLISHED[name][level], 0.0))
+    text = (
+        f"Means{' and standard deviations' if seeds > 1 else ''} of {_times(seeds)} of {solves} solves. Distance: "
+        "relative L2 distance of the coarse solution from the finest one, at the coarse mesh's points."
+    )
+    figure = bars_figure(names, {"measured": ours, "publication": published}, "cost, the coarsest mesh being 1")
+    return [("The table", text, cells), ("Ratios", "Against the coarsest mesh of the same problem.", figure)]
+
+
+def _times(seeds: int) -> str:
+    return "one measurement" if seeds == 1 else f"{seeds} measurements"
+
+
+def _as_json(task: Task, some: Sequence[MeasuredCosts]) -> dict[str, Any]:
+    return {
+        "resolutions": task.resolutions,
+        "published": PUBLISHED[task.name],
+        "seconds": [Spread.of([m.seconds[level] for m in some]) for level in range(task.levels)],
+        "ratios": [Spread.of([m.ratios[level] for m in some]) for level in range(task.levels)],
+        "distance": [Spread.of([m.bias[level] for m in some]) for level in range(task.levels)],
+    }

@@ -1,0 +1,191 @@
+"""What all studies of runs write: a table in the terminal, ``OUT/NAME.json`` and ``OUT/NAME.html``."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from mrafno._version import __version__
+from mrafno.errors import MrafnoError
+from mrafno.examples import cores
+from mrafno.figures import Cells, Section, write_page
+from mrafno.methods import METHODS
+from mrafno.studies.active import Entry, Result, Setup, results
+from mrafno.studies.curves import Spread
+from mrafno.studies.doing import do_runs, prepare
+from mrafno.studies.progress import display
+from mrafno.tasks import Task, get_task
+
+#: In a table, where there is no number.
+NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Runs by label, and what went wrong by the run's name."""
+
+    runs: dict[str, list[Result]]
+    failures: dict[str, str]
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """The method of every label."""
+        return {label: some[0].job.method for label, some in self.runs.items()}
+
+    @property
+    def each(self) -> str:
+        """How many runs each mean is over, in words."""
+        numbers = sorted({len(some) for some in self.runs.values()})
+        if numbers == [1]:
+            return "one run each"
+        return f"{numbers[0]} runs each" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]} runs each"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study's setup and where it goes.
+
+    Attributes:
+        out: folder of the page, the JSON file and, in ``runs``, the runs.
+        workers: runs at a time; None for one per core.
+        note: how the settings were chosen, printed on the page.
+        run: without, only what is there is reported.
+    """
+
+    name: str
+    setup: Setup
+    out: Path
+    workers: int | None = None
+    note: str = ""
+    run: bool = True
+
+    def results(self, entries: Sequence[Entry]) -> "Found":
+        """Do what is missing, and return what there is."""
+        if self.out.exists() and not self.out.is_dir():
+            raise MrafnoError(f"{self.out} is a file. Give a folder with --out.")
+        runs = self.out / "runs"
+        failures: dict[str, str] = {}
+        if self.run:
+            todo, workers = self.setup.jobs(entries), self.workers or cores()
+            prepare(todo, runs, workers)
+            with display(todo, self.setup, Console(stderr=True)) as heard:
+                failures = do_runs(todo, runs, self.setup, workers=workers, heard=heard)
+        found = results(self.setup, entries, runs)
+        if not found:
+            reasons = "".join(f" {name}: {reason}" for name, reason in list(failures.items())[:1])
+            raise MrafnoError(f"study: {runs} holds no run of this study that has been measured.{reasons}")
+        return Found(found, failures)
+
+    def write(
+        self,
+        title: str,
+        lead: str,
+        sections: Sequence[Section],
+        tables: Sequence[tuple[str, Cells]],
+        summary: Mapping[str, Any],
+        found: "Found",
+    ) -> None:
+        """Print the tables, write the JSON file and the page, and say where they are."""
+        console = Console()
+        for heading, cells in tables:
+            console.print(as_table(heading, cells))
+        self.out.mkdir(parents=True, exist_ok=True)
+        told = {"study": self.name, "version": __version__, **self._described(found.runs), **summary}
+        write_json(self.out / f"{self.name}.json", told)
+        page = self.out / f"{self.name}.html"
+        write_page(page, title, lead, [*sections, *self._what_was_run(found.runs)])
+        console.print(f"Results: {self.out / (self.name + '.json')}. Page: {page.resolve().as_uri()}", soft_wrap=True)
+        if found.failures:
+            said = " ".join(f"{name}: {reason}" for name, reason in list(found.failures.items())[:3])
+            raise MrafnoError(
+                f"study: {len(found.failures)} of the runs did not get through; the page shows them as far as "
+                f"they got. {said} The same call tries them again."
+            )
+
+    @property
+    def task(self) -> Task:
+        """The problem."""
+        return get_task(self.setup.task, **self.setup.task_settings)
+
+    @property
+    def meshes(self) -> list[str]:
+        """The task's meshes, coarse to fine."""
+        return ["x".join(map(str, shape)) for shape in self.task.resolutions]
+
+    def _described(self, found: Mapping[str, Sequence[Result]]) -> dict[str, Any]:
+        s = self.setup
+        return {
+            "task": s.task,
+            "steps": s.steps,
+            "budget": s.budget,
+            "seeds": list(s.numbers),
+            "settings": s.settings.as_json(),
+            "task_settings": dict(s.task_settings),
+            "note": self.note,
+            "unfinished": [r.job.name for some in found.values() for r in some if not s.ended(r.state)],
+        }
+
+    def _what_was_run(self, found: Mapping[str, Sequence[Result]]) -> list[Section]:
+        """How the runs were made, and how their settings were chosen."""
+        s = self.setup
+        task = self.task
+        runs = [r for some in found.values() for r in some]
+        scheduled = sorted({_schedule(r) for r in runs if METHODS[r.job.method].scheduled})
+        chosen = f" {self.note}" if self.note else " How that was chosen, nobody has said (--note)."
+        rate = f"Cost schedule of methods that have one: {', '.join(scheduled)}.{chosen} " if scheduled else self.note
+        unfinished = [r.job.name for r in runs if not s.ended(r.state)]
+        if unfinished:
+            rate += f" Not finished yet: {', '.join(unfinished)}."
+        cells = [["setting", "value"], ["meshes", ", ".join(self.meshes)]]
+        cells += [["cost of one solve", " : ".join(f"{cost:g}" for cost in task.costs)]]
+        cells += [["steps", str(s.steps)], ["seeds", ", ".join(map(str, s.numbers))]]
+        cells += [["budget", f"{s.budget:g}"]] if s.budget is not None else []
+        hidden = () if scheduled else ("alpha", "schedule", "renormalise")
+        cells += [[name, _shown(name, value)] for name, value in s.settings.as_json().items() if name not in hidden]
+        return [("What was run", f"{rate} mrafno {__version__}; every run has one thread.", cells)]
+
+
+def _schedule(result: Result) -> str:
+    s = result.job.settings
+    return s.schedule if s.schedule == "constant" else f"{s.schedule} with alpha {s.alpha:g}"
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return {"targets": "all", "candidates": "all", "lease": "none"}.get(name, "of the preset")
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def as_table(title: str, cells: Cells) -> Table:
+    """Cells for the terminal, the first row being the heading."""
+    table = Table(title=title, title_justify="left")
+    for place, heading in enumerate(cells[0]):
+        table.add_column(heading, justify="right" if place else "left", no_wrap=not place)
+    for row in cells[1:]:
+        table.add_row(*row)
+    return table
+
+
+def pm(value: Spread | None, form: str = ".4f", scale: float = 1.0) -> str:
+    """Mean and standard deviation."""
+    if value is None:
+        return NOTHING
+    text = f"{value.mean * scale:{form}}"
+    return text if value.deviation is None else f"{text} ± {value.deviation * scale:{form}}"
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Dataclasses and what JSON has; the file is replaced as a whole."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(values, indent=1, default=_plain), encoding="utf-8")
+    part.replace(path)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
