@@ -26,6 +26,7 @@ from mrafno.records import Query
 from mrafno.settings import RunSettings
 from mrafno.state import Asked, Evaluation, Kind, RunState, Training
 from mrafno.surrogate import Surrogate, get_surrogate
+from mrafno.surrogate.base import Fit
 from mrafno.surrogate.held_in import Watch
 from mrafno.tasks.base import Task, as_numbers
 from mrafno.tasks.stored import same_task, task_as_json, task_from_json
@@ -267,8 +268,8 @@ class AskTell:
 
     # Learning and measuring.
 
-    def train(self, watch: Watch | None = None) -> Training | None:
-        """Learn from what was told since the last time; None if there is nothing new."""
+    def train(self, watch: Watch | None = None, *, brief: bool = False) -> Training | None:
+        """Learn from what was told since the last time, or ``brief``ly take it in; None if there is nothing new."""
         new = [query.id for query in self.state.unlearnt]
         if not new:
             return None
@@ -276,11 +277,12 @@ class AskTell:
         surprises = self._surprises(surrogate, new)
         started = time.perf_counter()
         try:
-            fit = self._fit(surrogate, [*self.state.learnt, *new], len(self.state.trainings), watch)
+            fit = self._fit(surrogate, [*self.state.learnt, *new], len(self.state.trainings), brief, watch)
             seconds = time.perf_counter() - started
             self._append(
                 "trained", added=new, step=self.state.step, loss=_number(fit.loss), seconds=seconds,
                 held_in_error=_number(fit.held_in_error), shift=fit.shift, surprises=surprises, events=list(fit.events),
+                brief=brief,
             )  # fmt: skip
         except BaseException:
             if surrogate.fits != len(self.state.trainings):
@@ -291,13 +293,16 @@ class AskTell:
             self.save()
         return self.state.trainings[-1]
 
-    def _fit(self, surrogate: Surrogate, ids: Sequence[str], number: int, watch: Watch | None) -> Any:
+    def _fit(self, surrogate: Surrogate, ids: Sequence[str], number: int, brief: bool, watch: Watch | None) -> Fit:
         """The fit with this number, from 0."""
+        data = self._dataset(ids)
         warm = self.settings.retrain == "warm" and number > 0
+        if warm and brief:
+            return surrogate.fit(data, warm=True, brief=True, watch=watch)
         iterations = self.settings.iterations if number else self.settings.first or self.settings.iterations
         if iterations is None and self.settings.retrain == "warm":
             iterations = surrogate.training.warm_iterations  # also of the first, which is on few examples
-        return surrogate.fit(self._dataset(ids), warm=warm, iterations=iterations, watch=watch)
+        return surrogate.fit(data, warm=warm, iterations=iterations, watch=watch)
 
     def _surprises(self, surrogate: Surrogate, ids: Sequence[str]) -> dict[str, float]:
         """Relative errors on examples that were not learnt from yet."""
@@ -312,10 +317,24 @@ class AskTell:
                 found.update(zip(here, map(float, errors), strict=True))
         return {id: found[id] for id in ids}
 
+    def _grown(self) -> bool:
+        """Whether the examples have grown, in number or in cost, by enough to learn anew from all of them."""
+        whole = max((number for number, fit in enumerate(self.state.trainings, 1) if not fit.brief), default=0)
+        ids = [id for training in self.state.trainings[:whole] for id in training.added]
+        old = [self.state.queries[id] for id in ids]
+        new = [self.state.queries[id] for id in self.state.learnt[len(ids) :]] + self.state.unlearnt
+        if not new or not self.state.unlearnt:
+            return False
+        share = self.settings.refresh
+        more = len(new) > share * len(old)
+        return more or math.fsum(q.cost for q in new) > share * math.fsum(q.cost for q in old)
+
     def keep_up(self, watch: Watch | None = None, *, last: bool = False) -> None:
         """Learn if there is enough new to learn from, measure if it is time; both at the ``last`` step of a run."""
-        if last or len(self.state.unlearnt) > self.settings.refresh * len(self.state.learnt):
+        if last or self._grown():
             self.train(watch)
+        elif len(self.state.unlearnt) >= self.settings.brief:
+            self.train(watch, brief=True)
         if (last and self.state.step not in {e.step for e in self.state.evaluations}) or self.state.due:
             self.evaluate()
 
@@ -340,7 +359,7 @@ class AskTell:
             surrogate = self._saved() or self._blank()
             for number in range(surrogate.fits, len(self.state.trainings)):
                 ids = [id for training in self.state.trainings[: number + 1] for id in training.added]
-                self._fit(surrogate, ids, number, None)
+                self._fit(surrogate, ids, number, self.state.trainings[number].brief, None)
                 self._unsaved += self.state.trainings[number].seconds
             self._surrogate = surrogate
         return self._surrogate

@@ -19,7 +19,7 @@ from mrafno.acquisition import (
     pool_grams,
     select,
 )
-from mrafno.acquisition.auto import level_gains
+from mrafno.acquisition.auto import level_errors, level_gains, overdue
 from mrafno.acquisition.select import Indices
 from mrafno.grids import Array, Grid, resample
 from mrafno.inputs import RunInputs
@@ -34,8 +34,6 @@ from mrafno.tasks.base import Task
 _POINTS = {1: 33, 2: 16}
 #: Candidates predicted at a time.
 _CHUNK = 250
-#: Unseen examples of a level that its error is the median of.
-_RECENT = 7
 
 
 @dataclass(frozen=True)
@@ -117,16 +115,16 @@ class Chooser:
         if kind != "auto":
             return information
 
+        errors = level_errors(((query.level, error) for query, error in state.surprises()), self.task.levels)
+        initial = [sum(q.level == level for q in state.of_kind("initial", "told")) for level in range(self.task.levels)]
+        learnt = [query.level for id in state.learnt if (query := state.queries[id]).kind == "pool"]
+
         def gains(chosen: Sequence[Choice]) -> list[float]:
-            counts = state.counts(self.task.levels, "told")
-            for query in state.unlearnt:  # they are among those chosen
-                counts[query.level] -= query.kind == "pool"
-            for choice in chosen:
-                counts[choice.level] += 1
-            found = level_gains(recent_errors(state, self.task.levels), counts, self.task.costs)
-            # Nobody knows what a level has to give before one of its examples has been measured.
-            known = {query.level for query, _ in state.surprises()} | {choice.level for choice in chosen}
-            found = [gain if level in known else np.inf for level, gain in enumerate(found)]
+            # What is told but not learnt from is among those chosen.
+            bought = [*learnt, *(choice.level for choice in chosen)]
+            counts = [initial[level] + bought.count(level) for level in range(self.task.levels)]
+            found = level_gains(errors, counts, self.task.costs)
+            found = [np.inf if due else gain for gain, due in zip(found, overdue(bought, self.task.costs), strict=True)]
             # A level that the budget does not reach gives way to those that it does.
             spent = [self.task.costs[choice.level] for choice in chosen[pending:]]
             fits = [budget is None or math.fsum([*spent, cost]) <= budget for cost in self.task.costs]
@@ -179,17 +177,6 @@ def scoring_grid(task: Task) -> Grid:
     """The coarsest level's grid, or one of fewer points if that has more than :data:`_POINTS` per axis."""
     most = _POINTS[len(task.layout)]
     return Grid(tuple(min(n, most) for n in task.resolutions[0]), task.layout)
-
-
-def recent_errors(state: RunState, levels: int) -> list[float]:
-    """For each level, the median error on the last few examples that were chosen, each before it was learnt from.
-
-    A level without any takes the error of the coarsest one that has some; without any at all it is 1.
-    """
-    found = [[error for query, error in state.surprises() if query.level == level] for level in range(levels)]
-    medians = [float(np.median(errors[-_RECENT:])) if errors else None for errors in found]
-    known = [m for m in medians if m is not None] or [1.0]
-    return [known[0] if m is None else m for m in medians]
 
 
 class BestLevel:

@@ -11,9 +11,6 @@ from mrafno.settings import RunSettings
 from mrafno.tasks.base import Task
 from mrafno.tasks.own import CandidateTask
 
-#: Test inputs of a task that draws endlessly: the same for every run's seed, and in no run's pool.
-TEST_SEED = 10_000
-
 
 @dataclass(frozen=True)
 class RunInputs:
@@ -36,7 +33,9 @@ def draw(task: Task, settings: RunSettings, seed: int) -> RunInputs:
     initial = settings.initial * task.levels
     if not isinstance(task, CandidateTask):
         f = make_inputs(task, initial + settings.pool, seed)
-        test = make_inputs(task, settings.test, TEST_SEED if seed != TEST_SEED else TEST_SEED + 1)
+        if seed == settings.test_seed:
+            raise RunError(f"run: with seed {seed} the test examples would be the initial ones. Choose another seed.")
+        test = make_inputs(task, settings.test, settings.test_seed)
         return RunInputs(f[:initial], f[initial:], test)
     have = len(task.inputs)
     if have < initial + settings.test + 1:

@@ -17,6 +17,8 @@ class RunSettings:
         pool: candidates, inputs only; a task with fewer gives what it has.
         initial: examples of every level to begin with.
         test: examples of the finest level to measure on, never learnt from.
+        test_seed: where they come from, of a task that draws endlessly: the same for every run's seed. Whoever compares
+            settings takes another one, so that what is reported was not chosen by it.
         batch: queries that are asked together.
         schedule: how costs come in: ``exp``, ``sigmoid`` or ``constant``.
         alpha: the schedule's rate.
@@ -25,9 +27,11 @@ class RunSettings:
         candidates: candidates scored, drawn anew each step; None for all that remain.
         preset: of the surrogate, ``fast`` or ``paper``.
         members: of the ensemble.
-        retrain: ``warm`` goes on from the last weights, ``scratch`` begins anew after every batch.
-        refresh: growth of the examples after which the surrogate learns again, as a share; until then choices count on
-            what is told as on what is running. 0 for after every batch.
+        retrain: ``warm`` goes on from the last weights, ``scratch`` begins anew whenever it learns.
+        refresh: growth of the examples, in number or in cost, after which the surrogate learns anew from all of them,
+            as a share. 0 for after every batch.
+        brief: new examples after which it takes them in by a brief fit; until then choices count on them as on what is
+            running. That goes well for one less than there are members: they span no more directions.
         first: iterations of the first fit; None for as many as of the later ones.
         iterations: of each later fit; None for the surrogate's own number, of warm fits or of fits from scratch.
         evaluate: steps between measurements on the test examples.
@@ -38,6 +42,7 @@ class RunSettings:
     pool: int = 990
     initial: int = 10
     test: int = 200
+    test_seed: int = 10_000
     batch: int = 1
     schedule: Schedule = "exp"
     alpha: float = 0.01
@@ -47,7 +52,8 @@ class RunSettings:
     preset: Preset = "fast"
     members: int = 5
     retrain: Retrain = "warm"
-    refresh: float = 0.15
+    refresh: float = 0.25
+    brief: int = 4
     first: int | None = None
     iterations: int | None = None
     evaluate: int = 10
@@ -59,10 +65,12 @@ class RunSettings:
             ("pool", 1),
             ("initial", 2),
             ("test", 0),
+            ("test_seed", 0),
             ("batch", 1),
             ("members", 2),
             ("evaluate", 1),
             ("retries", 0),
+            ("brief", 1),
         ):
             _whole(name, getattr(self, name), least)
         for name in ("targets", "candidates", "first", "iterations"):

@@ -32,6 +32,7 @@ class Asked:
         expires: when it is taken back if nobody answers, in seconds since the epoch.
         choice: what the choice rested on: score, costs, and the best score of every level.
         cost: what it cost, in the task's unit; seconds: how long it took.
+        measured: how many measurements there were when it was told.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Asked:
     seconds: float | None = None
     reason: str | None = None
     answered: float | None = None
+    measured: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Training:
     seconds: float
     surprises: dict[str, float]
     events: tuple[str, ...] = ()
+    brief: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ class RunState:
 
     def _told(self, at: float, *, id: str, output: dict[str, Any], cost: float, seconds: float | None) -> None:
         query = self.queries[id]
-        query.status, query.answered = "told", at
+        query.status, query.answered, query.measured = "told", at, len(self.evaluations)
         query.output, query.cost, query.seconds = ArrayFile.from_json(output), cost, seconds
 
     def _failed(self, at: float, *, id: str, reason: str) -> None:
@@ -249,9 +252,8 @@ class RunState:
 
     def as_json(self) -> dict[str, Any]:
         """What ``mrafno show --json`` prints."""
-        # As they were learnt from: what was measured after so many examples was measured after these.
-        told = [q for id in self.learnt if (q := self.queries[id]).kind == "pool"]
-        told += [q for q in self.unlearnt if q.kind == "pool"]
+        # As they were asked, but for those that were told after what was asked later had been told and measured.
+        told = sorted(self.of_kind("pool", "told"), key=lambda q: q.measured)
         measured = {evaluation.step: evaluation for evaluation in self.evaluations}
         steps, spent = [], Fraction(0)  # exact, as the sum of all is
         for number, query in enumerate(told, 1):

@@ -9,13 +9,22 @@ like one over the number of examples that inform them, one more example of level
 
 where :math:`n_{\ge j}` counts the examples of level j and finer. The level with the largest gain is next. Unlike a
 schedule that decays, this comes back to the fine mesh when the coarse one has nothing left to teach.
+
+Fine examples are rare, so their errors are old: most were measured on a surrogate that knew less than today's. What
+lasts is by how much they exceeded the coarse errors of their own time. :func:`level_errors` therefore adds that excess
+to today's coarse errors. And since nobody knows the excess without looking, :func:`overdue` asks for a fine example
+when the price of one has gone into coarser ones since the last.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from statistics import median
 
 from mrafno.acquisition.cost import cost_shares
 from mrafno.errors import AcquisitionError
+
+#: Errors that a median is taken over.
+_RECENT = 5
 
 
 def level_gains(errors: Sequence[float], counts: Sequence[int], costs: Sequence[float]) -> list[float]:
@@ -38,3 +47,43 @@ def level_gains(errors: Sequence[float], counts: Sequence[int], costs: Sequence[
         known += part / (sum(counts[level:]) + 1)
         gains.append(known / share)
     return gains
+
+
+def level_errors(measured: Iterable[tuple[int, float]], levels: int) -> list[float]:
+    r"""What the relative error on unseen examples of each level is now, coarse to fine; never falling.
+
+    .. math:: E_j^2 = E_{j-1}^2 + \max(\mathrm{median}(e^2 - \tilde E_{j-1}^2), 0)
+
+    over the last few errors e of level j, each with the median :math:`\tilde E_{j-1}` of the last few of the next
+    coarser level at that time. The coarsest level's is the median of its own last few, and 1 while there are none.
+
+    Args:
+        measured: level and error of every example, in the order in which they were bought.
+    """
+    found: list[list[float]] = [[] for _ in range(levels)]
+    excess: list[list[float]] = [[] for _ in range(levels)]
+    for level, error in measured:
+        found[level].append(error)
+        if level and found[level - 1]:
+            excess[level].append(error**2 - median(found[level - 1][-_RECENT:]) ** 2)
+    squares = [median(found[0][-_RECENT:]) ** 2 if found[0] else 1.0]
+    for level in range(1, levels):
+        squares.append(squares[-1] + max(median(excess[level][-_RECENT:]) if excess[level] else 0.0, 0.0))
+    return [math.sqrt(square) for square in squares]
+
+
+def overdue(bought: Sequence[int], costs: Sequence[float]) -> list[bool]:
+    """For each level, whether its price has been spent on coarser levels since one of it, or a finer one, was bought.
+
+    Args:
+        bought: the levels of all examples that were chosen, in order.
+    """
+    found = []
+    for level, cost in enumerate(costs):
+        spent = 0.0
+        for other in reversed(bought):
+            if other >= level:
+                break
+            spent += costs[other]
+        found.append(level > 0 and spent >= cost)
+    return found

@@ -120,20 +120,27 @@ class Surrogate(abc.ABC):
     # Fitting.
 
     def fit(
-        self, data: Dataset, *, warm: bool = False, iterations: int | None = None, watch: Watch | None = None
+        self,
+        data: Dataset,
+        *,
+        warm: bool = False,
+        brief: bool = False,
+        iterations: int | None = None,
+        watch: Watch | None = None,
     ) -> Fit:
         """Learn from examples.
 
         Args:
             data: all examples, old and new.
             warm: go on from the weights and the normaliser of the last fit instead of from the beginning.
+            brief: if warm, only take in what is new, in few iterations at a low rate.
             iterations: instead of the settings' own number.
             watch: called now and then, see :data:`Watch`.
         """
         if data.domain != self.domain:
             raise SurrogateError("surrogate: the examples are of another domain than the surrogate.")
         warm = warm and bool(self.weights)
-        settings = self.training.of_fit(max(len(data), 1), warm=warm)
+        settings = self.training.of_fit(max(len(data), 1), warm=warm, brief=brief)
         if iterations is not None:
             settings = settings.changed(iterations=iterations)
         before = self.normaliser, self.weights, self.shift, self.learnt

@@ -47,7 +47,14 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "loss": "likelihood",
         }
     elif domain.dim == 2:
-        values = {"iterations": 1500, "batch": 20, "points": 32, "few": 400, "warm_iterations": 400}
+        values = {
+            "iterations": 1500,
+            "batch": 20,
+            "points": 32,
+            "few": 400,
+            "warm_iterations": 400,
+            "brief_iterations": 40,
+        }
     else:
         values = {"iterations": 4000, "batch": 40, "few": 400}
     return TrainingSettings(**{**values, **_checked(TrainingSettings, changes)})

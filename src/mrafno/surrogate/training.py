@@ -62,6 +62,7 @@ class TrainingSettings:
             ensemble leave out different ones, so that together they learn from all.
         warm_iterations, warm_batch, warm_rate: those of a fit that goes on from the last one. It too goes through the
             whole schedule, so that it ends at rest.
+        brief_iterations, brief_rate: those of one that only takes in a few examples.
     """
 
     iterations: int = 3000
@@ -76,9 +77,12 @@ class TrainingSettings:
     warm_iterations: int = 800
     warm_batch: int = 20
     warm_rate: float = 4e-3
+    brief_iterations: int = 80
+    brief_rate: float = 1e-3
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "batch", "rate", "warm_iterations", "warm_batch", "warm_rate"):
+        sizes = ("iterations", "batch", "warm_iterations", "warm_batch", "brief_iterations")
+        for name in (*sizes, "rate", "warm_rate", "brief_rate"):
             if getattr(self, name) <= 0:
                 raise SurrogateError(f"training: {name} must be positive, got {name} {getattr(self, name)}.")
         if self.schedule not in get_args(Schedule):
@@ -100,11 +104,13 @@ class TrainingSettings:
             return self.rate * (0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * done / rise)))
         return self.rate * 0.5 * (1 + math.cos(math.pi * (done - rise) / (1 - rise)))
 
-    def of_fit(self, examples: int, *, warm: bool) -> "TrainingSettings":
+    def of_fit(self, examples: int, *, warm: bool, brief: bool = False) -> "TrainingSettings":
         """What one fit on this many examples uses."""
         changes: dict[str, Any] = {"weight_decay": self.weight_decay * min(max(1.0, self.few / examples) ** 2, 100.0)}
         if warm:
             changes |= {"iterations": self.warm_iterations, "batch": self.warm_batch, "rate": self.warm_rate}
+        if warm and brief:
+            changes |= {"iterations": self.brief_iterations, "rate": self.brief_rate}
         return self.changed(**changes)
 
     def changed(self, **changes: Any) -> "TrainingSettings":
