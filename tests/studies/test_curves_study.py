@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from mrafno.curves import Curve
 from mrafno.errors import MrafnoError
-from mrafno.run_figures import method_styles
+from mrafno.report.figures import method_styles
 from mrafno.studies import doing
 from mrafno.studies.active import results
 from mrafno.studies.commands import register

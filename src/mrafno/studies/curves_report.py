@@ -9,7 +9,7 @@ from mrafno.curves import at_costs
 from mrafno.errors import MrafnoError
 from mrafno.figures import Cells, Section
 from mrafno.methods import METHODS
-from mrafno.run_figures import Line, Style, error_figure, method_styles
+from mrafno.report.figures import Line, Style, error_figure, method_styles
 from mrafno.studies.active import Entry
 from mrafno.studies.curves import REFERENCE, Comparison, MeanCurve, Pair, Reach, as_json, compare
 from mrafno.studies.pages import NOTHING, Study, pm

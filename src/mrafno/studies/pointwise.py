@@ -12,7 +12,7 @@ from mrafno.errors import MrafnoError
 from mrafno.figures import BLACK, Cells, Section
 from mrafno.grids import Array, Grid, relative_l2
 from mrafno.reading import RunReader
-from mrafno.run_figures import method_styles
+from mrafno.report.figures import method_styles
 from mrafno.studies.active import Result
 from mrafno.studies.curves_report import entries
 from mrafno.studies.pages import Study

@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 
 from mrafno.figures import BLACK, Cells, Section
 from mrafno.methods import METHODS
-from mrafno.run_figures import level_styles
+from mrafno.report.figures import level_styles
 from mrafno.studies.active import Entry, Result
 from mrafno.studies.curves import Spread
 from mrafno.studies.curves_report import entries

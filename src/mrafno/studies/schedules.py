@@ -12,7 +12,7 @@ from mrafno.errors import MrafnoError
 from mrafno.figures import BLACK, BLUE, GREEN, ORANGE, Cells, Section
 from mrafno.kinds import Schedule
 from mrafno.methods import get_method
-from mrafno.run_figures import AMBER, GREY, PURPLE, SKY, Style
+from mrafno.report.figures import AMBER, GREY, PURPLE, SKY, Style
 from mrafno.studies.active import Entry
 from mrafno.studies.curves import Comparison, as_json, compare
 from mrafno.studies.curves_report import area_cells, band_text, mean_figure

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from mrafno.methods import METHODS
-from mrafno.run_figures import (
+from mrafno.report.figures import (
     Line,
     counts_figure,
     coverage_figure,

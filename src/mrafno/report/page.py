@@ -10,8 +10,8 @@ from mrafno.curves import Curve
 from mrafno.figures import MarkupCells, Section, calibration_figure, prose
 from mrafno.methods import METHODS
 from mrafno.reading import RunReader
-from mrafno.run_examples import choices, queries_section, test_sections
-from mrafno.run_figures import (
+from mrafno.report.examples import choices, queries_section, test_sections
+from mrafno.report.figures import (
     Line,
     counts_figure,
     coverage_figure,

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from mrafno.comparison import comparison
 from mrafno.errors import MrafnoError
 from mrafno.figures import write_page
-from mrafno.images import check_formats, write_images
 from mrafno.reading import RunReader
-from mrafno.run_page import run_page
+from mrafno.report.comparison import comparison
+from mrafno.report.images import check_formats, write_images
+from mrafno.report.page import run_page
 
 
 def write_report(

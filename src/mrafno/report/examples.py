@@ -6,8 +6,8 @@ from mrafno.errors import MrafnoError
 from mrafno.figures import Html, Section, prediction_figure, prose
 from mrafno.grids import Array, relative_l2
 from mrafno.reading import RunReader
+from mrafno.report.thumbnails import thumbnail
 from mrafno.state import Asked
-from mrafno.thumbnails import thumbnail
 
 #: Queries in the table, and test examples among which those shown are found.
 _QUERIES, _TESTS = 10, 40

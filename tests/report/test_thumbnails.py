@@ -7,7 +7,7 @@ import zlib
 
 import numpy as np
 
-from mrafno.thumbnails import palette, png, thumbnail
+from mrafno.report.thumbnails import palette, png, thumbnail
 
 
 def decoded(content):

@@ -7,14 +7,14 @@ import shutil
 import plotly.graph_objects as go
 import pytest
 
-from mrafno.comparison import comparison, grouped
 from mrafno.errors import LedgerError, MrafnoError
-from mrafno.images import write_images
 from mrafno.ledger import Ledger
 from mrafno.reading import RunReader
 from mrafno.report import write_report
+from mrafno.report.comparison import comparison, grouped
+from mrafno.report.images import write_images
+from mrafno.report.page import curve, run_page, seconds, summary
 from mrafno.run import Run
-from mrafno.run_page import curve, run_page, seconds, summary
 from mrafno.tasks import get_task
 from tests.made_runs import made_run, made_task, real_run
 
