@@ -1,44 +1,28 @@
-"""A run, step by step: ask for simulations, tell their outputs; everything is in the ledger before it is answered.
-
-The ledger is the run. What is kept beside it is a checkpoint of the surrogate, which saves training again: fits follow
-from the ledger bit for bit, so a checkpoint that is missing, damaged or old costs time and nothing else.
-"""
+"""A run, step by step: ask for simulations, tell their outputs; everything is in the ledger before it is answered."""
 
 import math
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from mrafno.choosing import Chooser
-from mrafno.dataset import Dataset
-from mrafno.errors import CheckpointError, RunError
-from mrafno.evaluate import evaluate
-from mrafno.grids import Array, relative_l2
+from mrafno.errors import RunError
 from mrafno.inputs import RunInputs, draw, stacked, unstacked
+from mrafno.learning import Learning
 from mrafno.ledger import Ledger
 from mrafno.methods import get_method
 from mrafno.records import Query
 from mrafno.settings import RunSettings
-from mrafno.state import Asked, Evaluation, Kind, RunState, Training
-from mrafno.surrogate import Surrogate, get_surrogate
-from mrafno.surrogate.base import Fit
+from mrafno.state import Asked, Kind, RunState
 from mrafno.surrogate.held_in import Watch
 from mrafno.tasks.base import Task, as_numbers
 from mrafno.tasks.stored import same_task, task_as_json, task_from_json
 
-#: Where the surrogate's checkpoint is, inside the run directory.
-CHECKPOINT = "surrogate"
-#: Seconds of training after which a checkpoint is worth writing.
-_CHECKPOINT_SECONDS = 30.0
 #: Told examples that every level needs before something can be chosen.
 _ENOUGH = 2
-#: Relative errors that are larger say only that an output is next to nothing.
-_LARGEST = 10.0
 
 
 class _Wanted(NamedTuple):
@@ -49,25 +33,16 @@ class _Wanted(NamedTuple):
     choice: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
 
 
-class AskTell:
+class AskTell(Learning):
     """A run in a directory.
 
     Make one with :meth:`create` or :meth:`open`, not by its constructor, and close it, or use it as a context.
     """
 
     def __init__(self, ledger: Ledger, task: Task, *, write: bool) -> None:
-        self.ledger = ledger
-        self.writes = write
-        self.state = RunState.of(ledger.events)
-        self.task = task
-        self.method = get_method(self.state.method)
-        self.settings = self.state.settings
+        super().__init__(ledger, task, write=write)
         self._inputs: RunInputs | None = None
         self._chooser: Chooser | None = None
-        self._surrogate: Surrogate | None = None
-        self._examples: dict[str, tuple[Array, Array]] = {}
-        self._test: tuple[Array, Array] | None = None
-        self._unsaved = 0.0
         #: Queries that this process has simulated: no lease ends them.
         self._under_way: set[str] = set()
 
@@ -266,135 +241,6 @@ class AskTell:
         names = [query.id for query in queries]
         return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "") if names else "nothing"
 
-    # Learning and measuring.
-
-    def train(self, watch: Watch | None = None, *, brief: bool = False) -> Training | None:
-        """Learn from what was told since the last time, or ``brief``ly take it in; None if there is nothing new."""
-        new = [query.id for query in self.state.unlearnt]
-        if not new:
-            return None
-        surrogate = self.surrogate
-        surprises = self._surprises(surrogate, new)
-        started = time.perf_counter()
-        try:
-            fit = self._fit(surrogate, [*self.state.learnt, *new], len(self.state.trainings), brief, watch)
-            seconds = time.perf_counter() - started
-            self._append(
-                "trained", added=new, step=self.state.step, loss=_number(fit.loss), seconds=seconds,
-                held_in_error=_number(fit.held_in_error), shift=fit.shift, surprises=surprises, events=list(fit.events),
-                brief=brief,
-            )  # fmt: skip
-        except BaseException:
-            if surrogate.fits != len(self.state.trainings):
-                self._surrogate = None  # it has learnt what the ledger does not know of
-            raise
-        self._unsaved += seconds
-        if self._unsaved > _CHECKPOINT_SECONDS:
-            self.save()
-        return self.state.trainings[-1]
-
-    def _fit(self, surrogate: Surrogate, ids: Sequence[str], number: int, brief: bool, watch: Watch | None) -> Fit:
-        """The fit with this number, from 0."""
-        data = self._dataset(ids)
-        warm = self.settings.retrain == "warm" and number > 0
-        if warm and brief:
-            return surrogate.fit(data, warm=True, brief=True, watch=watch)
-        iterations = self.settings.iterations if number else self.settings.first or self.settings.iterations
-        if iterations is None and self.settings.retrain == "warm":
-            iterations = surrogate.training.warm_iterations  # also of the first, which is on few examples
-        return surrogate.fit(data, warm=warm, iterations=iterations, watch=watch)
-
-    def _surprises(self, surrogate: Surrogate, ids: Sequence[str]) -> dict[str, float]:
-        """Relative errors on examples that were not learnt from yet."""
-        if not surrogate.weights:
-            return {}
-        found: dict[str, float] = {}
-        for level in range(self.task.levels):
-            here = [id for id in ids if self.state.queries[id].level == level]
-            if here:
-                f, y = (np.stack(part) for part in zip(*(self._example(id) for id in here), strict=True))
-                errors = np.minimum(relative_l2(surrogate.predict(f, level).center, y), _LARGEST)
-                found.update(zip(here, map(float, errors), strict=True))
-        return {id: found[id] for id in ids}
-
-    def _grown(self) -> bool:
-        """Whether the examples have grown, in number or in cost, by enough to learn anew from all of them."""
-        whole = max((number for number, fit in enumerate(self.state.trainings, 1) if not fit.brief), default=0)
-        ids = [id for training in self.state.trainings[:whole] for id in training.added]
-        old = [self.state.queries[id] for id in ids]
-        new = [self.state.queries[id] for id in self.state.learnt[len(ids) :]] + self.state.unlearnt
-        if not new or not self.state.unlearnt:
-            return False
-        share = self.settings.refresh
-        more = len(new) > share * len(old)
-        return more or math.fsum(q.cost for q in new) > share * math.fsum(q.cost for q in old)
-
-    def keep_up(self, watch: Watch | None = None, *, last: bool = False) -> None:
-        """Learn if there is enough new to learn from, measure if it is time; both at the ``last`` step of a run."""
-        if last or self._grown():
-            self.train(watch)
-        elif len(self.state.unlearnt) >= self.settings.brief:
-            self.train(watch, brief=True)
-        if (last and self.state.step not in {e.step for e in self.state.evaluations}) or self.state.due:
-            self.evaluate()
-
-    def evaluate(self) -> Evaluation | None:
-        """Measure on the test examples; None if there are none."""
-        tests = self.state.of_kind("test", "told")
-        if not tests or not self.state.trainings:
-            return None
-        if self._test is None or len(self._test[0]) != len(tests):
-            pairs = [self._example(q.id, keep=False) for q in tests]
-            self._test = np.stack([f for f, _ in pairs]), np.stack([y for _, y in pairs])
-        started = time.perf_counter()
-        metrics = evaluate(self.surrogate, *self._test).as_json()
-        seconds = time.perf_counter() - started
-        self._append("evaluated", step=self.state.step, cost=self.state.cost, metrics=metrics, seconds=seconds)
-        return self.state.evaluations[-1]
-
-    @property
-    def surrogate(self) -> Surrogate:
-        """The surrogate after the last training: from its checkpoint, and what that lacks learnt again."""
-        if self._surrogate is None:
-            surrogate = self._saved() or self._blank()
-            for number in range(surrogate.fits, len(self.state.trainings)):
-                ids = [id for training in self.state.trainings[: number + 1] for id in training.added]
-                self._fit(surrogate, ids, number, self.state.trainings[number].brief, None)
-                self._unsaved += self.state.trainings[number].seconds
-            self._surrogate = surrogate
-        return self._surrogate
-
-    def _blank(self) -> Surrogate:
-        settings: dict[str, Any] = {"preset": self.settings.preset, "seed": self.state.seed}
-        if self.method.inference == "ensemble":
-            settings["members"] = self.settings.members
-        return get_surrogate(self.method.inference, self.task.domain, **settings)
-
-    def _saved(self) -> Surrogate | None:
-        """The checkpoint, if there is one that fits the ledger."""
-        folder = self.ledger.folder / CHECKPOINT
-        if not os.path.lexists(folder):
-            return None
-        try:
-            for path in (folder, folder / "surrogate.json", *folder.glob("*.safetensors")):
-                _refuse_link(path)
-            surrogate = Surrogate.load(folder)
-        except CheckpointError as error:
-            self.ledger.damage.append(f"{error} Trained again from the ledger.")
-            return None
-        known = 0 < surrogate.fits <= len(self.state.trainings)
-        # What calibration gave is in the ledger to its last digit: another run, or another past of this one, differs.
-        ours = known and surrogate.shift == self.state.trainings[surrogate.fits - 1].shift
-        return surrogate if ours and (surrogate.domain, surrogate.seed) == (self.task.domain, self.state.seed) else None
-
-    def save(self) -> None:
-        """Write the surrogate's checkpoint, if it has learnt since the last one."""
-        if self._surrogate is not None and self._unsaved and self.writes:
-            folder = self.ledger.folder / CHECKPOINT
-            _refuse_link(folder)
-            self._surrogate.save(folder)
-            self._unsaved = 0.0
-
     # Where everything is.
 
     @property
@@ -414,33 +260,6 @@ class AskTell:
             self._chooser = Chooser(self.task, self.method, self.settings, self.state.seed, self.inputs)
         return self._chooser
 
-    def _example(self, id: str, keep: bool = True) -> tuple[Array, Array]:
-        """Input and output of a told query, each ``(channels, *level's grid)``."""
-        if id in self._examples:
-            return self._examples[id]
-        query = self.state.queries[id]
-        assert query.output is not None, f"{id} was told"
-        pair = self.ledger.read_array(query.input), self.ledger.read_array(query.output)
-        if keep:
-            self._examples[id] = pair
-        return pair
-
-    def _dataset(self, ids: Sequence[str]) -> Dataset:
-        pairs: list[tuple[Array, Array] | None] = []
-        for level in range(self.task.levels):
-            here = [self._example(id) for id in ids if self.state.queries[id].level == level]
-            pairs.append((np.stack([f for f, _ in here]), np.stack([y for _, y in here])) if here else None)
-        return Dataset.of(self.task.domain, pairs)
-
-    def _append(self, kind: str, /, **data: Any) -> None:
-        self.state.apply(self.ledger.append(kind, **data))
-
-
-def _refuse_link(path: Path) -> None:
-    """Raise where a checkpoint, or a part of it, is a link: what is outside the run is neither read nor written."""
-    if path.is_symlink():
-        raise CheckpointError(f"checkpoint: {path} is a symbolic link, which is not followed. Remove it.")
-
 
 def _measure(what: str, value: Any) -> float:
     """A number that is not negative."""
@@ -451,8 +270,3 @@ def _measure(what: str, value: Any) -> float:
     if not (number >= 0 and math.isfinite(number)):
         raise RunError(f"run: {what} must be a number, 0 or more, got {value!r}.")
     return number
-
-
-def _number(value: float) -> float | None:
-    """A number that JSON has."""
-    return value if math.isfinite(value) else None

@@ -1,0 +1,111 @@
+"""Tasks in a ledger: ours come back whole, anybody else's without its simulator."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mrafno.errors import SimulationError, TaskError
+from mrafno.tasks import TASKS, Burgers, CommandTask, Darcy, FunctionTask, NavierStokes, get_task
+from mrafno.tasks.stored import OutsideTask, same_task, task_as_json, task_from_json
+from tests import runs
+
+
+def stored(task):
+    """As a ledger gives it back."""
+    return json.loads(json.dumps(task_as_json(task), allow_nan=False))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_each_of_ours_comes_back_whole(name):
+    task = get_task(name)
+    again = task_from_json(stored(task), None)
+    assert type(again) is type(task)
+    assert (again.identity, again.resolutions, again.costs) == (task.identity, task.resolutions, task.costs)
+    assert (again.domain, again.layout, again.interpolation) == (task.domain, task.layout, task.interpolation)
+    same_task(again, stored(task))
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        Burgers(resolutions=(9, 17), viscosity=0.05, costs=(1, 3)),
+        Darcy(resolutions=((4, 4), (6, 6), (8, 8)), high=9.0, shift=8.0),
+        NavierStokes(resolutions=((6, 6), (12, 12)), frames=2, final_time=1.0),
+    ],
+    ids=lambda task: task.name,
+)
+def test_with_other_meshes_parameters_and_costs_too(task):
+    again = task_from_json(stored(task), None)
+    assert (again.identity, again.costs) == (task.identity, task.costs)
+    f = task.restrict(task.sample(1), 0)
+    np.testing.assert_array_equal(again.solve(f, 0), task.solve(f, 0))
+
+
+def test_a_solver_that_gives_other_numbers_now_is_refused(monkeypatch):
+    values = stored(Burgers(resolutions=(9, 17)))
+    monkeypatch.setattr(Burgers, "revision", 99)
+    with pytest.raises(TaskError, match="its solver gives other numbers now than when the run began"):
+        task_from_json(values, None)
+
+
+def outside():
+    task = runs.tiny(layout="periodic", zero_boundary=[(True, False)], version="1", interpolation="nearest")
+    task.input_name, task.output_name, task.axis_names = "load", "bend", ("length",)
+    return task
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        outside(),
+        runs.tiny3(),
+        CommandTask("solver {input} {output}", runs.fields(5, 17), ((9,), (17,)), (1, 2)),
+        Darcy(resolutions=((4, 4), (8, 8)), name="mine"),
+        FunctionTask(runs.smooth, runs.fields(5, 129), (33, 129), (1, 2), name="burgers"),
+    ],
+    ids=["function", "three levels", "command", "renamed", "borrowed name"],
+)
+def test_anybody_elses_comes_back_without_its_simulator(task):
+    values = stored(task)
+    assert not values["builtin"]
+    again = task_from_json(values, task.sample(5))
+    assert isinstance(again, OutsideTask)
+    assert task_as_json(again) | {"identity": 0, "parameters": 0} == values | {"identity": 0, "parameters": 0}
+    assert (again.domain, again.costs) == (task.domain, task.costs)
+    np.testing.assert_array_equal(again.restrict(task.sample(2), 0), task.restrict(task.sample(2), 0))
+    with pytest.raises(
+        SimulationError, match=rf"{task.name}: this run does not know its simulator.*Run.open\(path, ta"
+    ):
+        again.solve(again.restrict(again.sample(1), 0), 0)
+    same_task(task, values)
+
+
+def test_without_its_inputs_it_does_not():
+    with pytest.raises(TaskError, match="tiny: its inputs are missing"):
+        task_from_json(stored(runs.tiny()), None)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"name": "other"}, "name"),
+        ({"costs": (1.0, 6.0)}, "costs"),
+        ({"resolutions": ((5,), (17,))}, "resolutions"),
+        ({"out_channels": 2}, "out_channels"),
+        ({"layout": "cells"}, "layout"),
+        ({"interpolation": "nearest"}, "interpolation"),
+        ({"zero_boundary": [(True, True)]}, "zero_boundary"),
+        ({"version": "2"}, "version, inputs or parameters"),
+        ({"version": "1", "n": 39}, "version, inputs or parameters"),
+    ],
+)
+def test_another_task_is_refused_and_told_what_differs(change, told):
+    values = stored(runs.tiny(version="1"))
+    same_task(runs.tiny(version="1"), values)
+    with pytest.raises(TaskError, match=f"not the task that the run began with; different: {told}. Give the same task"):
+        same_task(runs.tiny(**{"version": "1", **change}), values)
+
+
+def test_without_a_version_nobody_can_tell_a_changed_function():
+    same_task(runs.tiny(runs.broken), stored(runs.tiny()))
