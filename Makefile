@@ -11,7 +11,7 @@ BENCH_STAMP := $(BENCH_VENV)/.installed
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
+.PHONY: help setup demo demo-tasks bench-ledger test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -39,10 +39,13 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-demo: $(STAMP)  ## solve every problem on each mesh and write a page of pictures
+demo: $(STAMP)  ## learn burgers by choosing inputs and meshes, beside random choice, and write a report
+	$(BIN)/python examples/demo.py --out demo
+
+demo-tasks: $(STAMP)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
-bench: bench-tasks bench-surrogate bench-acquisition  ## run the benchmarks
+bench: bench-tasks bench-surrogate bench-acquisition bench-ledger  ## run the benchmarks
 
 bench-tasks: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_tasks
@@ -52,6 +55,9 @@ bench-surrogate: $(BENCH_STAMP)
 
 bench-acquisition: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_acquisition
+
+bench-ledger: $(STAMP)
+	$(BIN)/python -m benchmarks.bench_ledger
 
 test-neuraloperator: $(BENCH_STAMP)  ## run the adapter's tests with neuraloperator installed
 	$(BENCH_VENV)/bin/pytest tests/surrogate/test_adapters.py

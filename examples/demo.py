@@ -13,17 +13,17 @@ from pathlib import Path
 from mrafno.report import write_report
 
 METHODS = ("mra-auto", "random-mix")
-#: Three networks and short fits: half a minute's patience instead of the best surrogate.
-SETTINGS = {"--members": 3, "--iterations": 120, "--evaluate": 5, "--test": 100, "--pool": 500}
+#: Three networks and short fits: minutes, instead of the best surrogate.
+SETTINGS = {"--members": 3, "--evaluate": 5, "--test": 100, "--pool": 500}
 
 
-def start(method: str, folder: Path, budget: float) -> "subprocess.Popen[str]":
+def start(method: str, folder: Path, budget: float, iterations: int) -> "subprocess.Popen[str]":
     words = [sys.executable, "-m", "mrafno.cli"]
     if (folder / "ledger.jsonl").exists():
         words += ["resume", str(folder), "--budget", str(budget)]
     else:
         words += ["run", "burgers", "--method", method, "--out", str(folder), "--budget", str(budget)]
-        words += [str(word) for pair in SETTINGS.items() for word in pair]
+        words += [str(word) for pair in {**SETTINGS, "--iterations": iterations}.items() for word in pair]
     # One thread each: two processes with two threads would fight over two cores.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -37,10 +37,12 @@ def relay(method: str, process: "subprocess.Popen[str]") -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("demo"))
-    parser.add_argument("--budget", type=float, default=600.0, help="cost of the chosen examples; a coarse solve is 1")
+    parser.add_argument("--budget", type=float, default=200.0, help="cost of the chosen examples; a coarse solve is 1")
+    parser.add_argument("--iterations", type=int, default=200, help="of each whole fit")
     arguments = parser.parse_args()
     folders = [arguments.out / method for method in METHODS]
-    processes = [start(method, folder, arguments.budget) for method, folder in zip(METHODS, folders, strict=True)]
+    goals = arguments.budget, arguments.iterations
+    processes = [start(method, folder, *goals) for method, folder in zip(METHODS, folders, strict=True)]
     readers = [threading.Thread(target=relay, args=pair) for pair in zip(METHODS, processes, strict=True)]
     for reader in readers:
         reader.start()

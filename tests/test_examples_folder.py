@@ -16,7 +16,8 @@ def run(name, *arguments):
 
 
 def test_every_script_is_tested():
-    assert {path.name for path in FOLDER.glob("*.py")} == {"demo_tasks.py", "external_program.py", "own_simulator.py"}
+    tested = {"demo.py", "demo_tasks.py", "external_program.py", "own_simulator.py"}
+    assert {path.name for path in FOLDER.glob("*.py")} == tested
 
 
 def test_own_simulator():
@@ -30,6 +31,15 @@ def test_external_program():
 
 
 def test_demo(tmp_path):
+    """A budget of five coarse solves; the second call finds everything done."""
+    for _ in range(2):
+        said = run("demo.py", "--out", str(tmp_path), "--budget", "5", "--iterations", "3")
+    assert (tmp_path / "report.html").resolve().as_uri() in said
+    assert "mra-auto" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert (tmp_path / "run.html").exists()
+
+
+def test_demo_tasks(tmp_path):
     page = tmp_path / "tasks.html"
     said = run("demo_tasks.py", "--out", str(page))
     assert page.resolve().as_uri() in said
