@@ -23,7 +23,9 @@ import numpy as np
 from mrafno.tasks import Burgers, Darcy, FunctionTask
 
 COSTS = (1.0, 5.0)
-SETTINGS = {"pool": 12, "initial": 3, "test": 4, "members": 2, "first": 4, "iterations": 1, "evaluate": 2}
+SETTINGS = {
+    "pool": 12, "initial": 3, "test": 4, "members": 2, "first": 4, "iterations": 1, "evaluate": 2, "brief": 99,
+}  # fmt: skip
 
 
 # Simulators.

@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -352,12 +353,19 @@ def test_the_run_goes_on_with_fewer_initial_examples(tmp_path):
 # Leases.
 
 
-def test_what_nobody_answered_in_time_goes_back_to_the_pool(tmp_path):
-    with runs.ready(tmp_path / "run", lease=0.2) as run:
+def test_what_nobody_answered_in_time_goes_back_to_the_pool(tmp_path, monkeypatch):
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    with runs.ready(tmp_path / "run", lease=60.0) as run:
         [first] = run.ask(1)
+        now += 50
         [second] = run.ask(1)
         assert second.candidate != first.candidate
-        time.sleep(0.25)
+        assert run.state.queries[second.id].expires == now + 60
+        now += 59
+        with Run.open(tmp_path / "run", write=False) as reader:
+            assert [q.id for q in reader.state.running] == [first.id, second.id]
+        now += 2
         [again] = run.ask(1)
         assert [run.state.queries[q.id].status for q in (first, second, again)] == ["expired", "expired", "running"]
         assert (again.candidate, again.level, again.step) == (first.candidate, first.level, 1)
@@ -430,6 +438,27 @@ def test_training_that_is_interrupted_begins_again_with_what_the_ledger_knows(tm
         run.save()
         run._surrogate = None
         assert runs.weights(run) == runs.weights(other)
+
+
+def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path, monkeypatch):
+    quick = partial(learning.get_surrogate, training={"brief_iterations": 2})
+    monkeypatch.setattr(learning, "get_surrogate", quick)
+    with runs.create(tmp_path / "run", refresh=1.0, brief=2) as run:
+        runs.set_up(run)
+        for _ in range(7):
+            runs.answer(run, run.ask(1), cost=1.0)
+        run.keep_up()
+        # Six to begin with, so the seventh is more than as many again.
+        assert [(len(t.added), t.brief) for t in run.state.trainings] == [
+            (6, False), (2, True), (2, True), (2, True), (1, False),
+        ]  # fmt: skip
+        runs.answer(run, run.ask(2), cost=1.0)
+        run.keep_up()
+        assert run.state.trainings[-1].brief
+        expected = runs.weights(run)
+    shutil.rmtree(tmp_path / "run" / "surrogate")
+    with Run.open(tmp_path / "run", runs.tiny()) as run:
+        assert runs.weights(run) == expected
 
 
 @pytest.mark.parametrize(

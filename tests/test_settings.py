@@ -44,6 +44,7 @@ def test_a_name_like_no_other_tells_all():
         ("test", (-1, 0.5)),
         ("test_seed", (-1, 0.5, None)),
         ("batch", (0,)),
+        ("brief", (0, 1.5)),
         ("members", (1, 0)),
         ("evaluate", (0,)),
         ("retries", (-1, math.inf)),
