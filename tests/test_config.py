@@ -155,7 +155,7 @@ def test_every_setting_of_a_run_is_a_flag_or_named_in_the_help_of_setting():
     from mrafno.settings import RunSettings
 
     flags = {param.name: param for param in typer.main.get_command(app).commands["run"].params}
-    listed = re.search(r"without a flag: ([a-z, ]+)\.", flags["setting"].help)[1].split(", ")
+    listed = re.search(r"without a flag: ([a-z_, ]+)\.", flags["setting"].help)[1].split(", ")
     assert set(config.run_settings()) == (set(flags) & set(config.run_settings())) | set(listed)
     assert not set(listed) & set(flags)
     for name, value in RunSettings().as_json().items():

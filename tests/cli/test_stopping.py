@@ -114,7 +114,7 @@ def test_a_terminal_gets_one_block_that_stays(solver, tmp_path):
     names = [line.split()[0] for line in lines if line]
     assert names[:7] == ["run", "step", "cost", "error", "examples", "time", "now"]
     assert lines[1].split(maxsplit=1)[1] == "1 of 1"
-    assert lines[6].split(maxsplit=1)[1] == "finished 1 steps"
+    assert lines[6].split(maxsplit=1)[1] == "finished 1 step"
 
 
 def test_ctrl_c_waits_for_a_safe_point():
