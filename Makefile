@@ -11,7 +11,7 @@ BENCH_STAMP := $(BENCH_VENV)/.installed
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup demo demo-tasks bench-ledger test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
+.PHONY: help setup demo demo-tasks bench-ledger bench-warm test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -45,7 +45,7 @@ demo: $(STAMP)  ## learn burgers by choosing inputs and meshes, beside random ch
 demo-tasks: $(STAMP)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
-bench: bench-tasks bench-surrogate bench-acquisition bench-ledger  ## run the benchmarks
+bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-warm  ## run the benchmarks
 
 bench-tasks: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_tasks
@@ -55,6 +55,9 @@ bench-surrogate: $(BENCH_STAMP)
 
 bench-acquisition: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_acquisition
+
+bench-warm: $(STAMP)
+	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_warm
 
 bench-ledger: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_ledger

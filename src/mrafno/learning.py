@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from mrafno.dataset import Dataset
-from mrafno.errors import CheckpointError
-from mrafno.evaluate import evaluate
+from mrafno.errors import CheckpointError, RunError
+from mrafno.evaluate import Metrics, evaluate
 from mrafno.grids import Array, relative_l2
 from mrafno.ledger import Ledger
 from mrafno.methods import get_method
@@ -120,17 +120,27 @@ class Learning:
 
     def evaluate(self) -> Evaluation | None:
         """Measure on the test examples; None if there are none."""
-        tests = self.state.of_kind("test", "told")
-        if not tests or not self.state.trainings:
+        if not self.state.of_kind("test", "told") or not self.state.trainings:
             return None
-        if self._test is None or len(self._test[0]) != len(tests):
-            pairs = [self._example(q.id, keep=False) for q in tests]
-            self._test = np.stack([f for f, _ in pairs]), np.stack([y for _, y in pairs])
         started = time.perf_counter()
-        metrics = evaluate(self.surrogate, *self._test).as_json()
+        metrics = self.measured(self.surrogate).as_json()
         seconds = time.perf_counter() - started
         self._append("evaluated", step=self.state.step, cost=self.state.cost, metrics=metrics, seconds=seconds)
         return self.state.evaluations[-1]
+
+    def measured(self, surrogate: Surrogate) -> Metrics:
+        """Any surrogate on this run's test examples; nothing is recorded."""
+        tests = self.state.of_kind("test", "told")
+        if not tests:
+            raise RunError("run: it has no test examples to measure on. Create it with test=1 or more.")
+        if self._test is None or len(self._test[0]) != len(tests):
+            pairs = [self._example(q.id, keep=False) for q in tests]
+            self._test = np.stack([f for f, _ in pairs]), np.stack([y for _, y in pairs])
+        return evaluate(surrogate, *self._test)
+
+    def examples(self) -> Dataset:
+        """All examples that the surrogate has learnt from."""
+        return self._dataset(self.state.learnt)
 
     @property
     def surrogate(self) -> Surrogate:

@@ -74,10 +74,10 @@ class TrainingSettings:
     loss: Loss = "composite"
     held_in: float = 0.0
     few: int = 0
-    warm_iterations: int = 800
+    warm_iterations: int = 700
     warm_batch: int = 20
     warm_rate: float = 4e-3
-    brief_iterations: int = 80
+    brief_iterations: int = 60
     brief_rate: float = 1e-3
 
     def __post_init__(self) -> None:
