@@ -17,6 +17,15 @@
 A message says where, what, and what to do about it.
 """
 
+import difflib
+from collections.abc import Sequence
+
+
+def hint(name: str, known: Sequence[str]) -> str:
+    """What to do about an unknown name: the nearest known one, or all of them."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"The known ones are {', '.join(known)}."
+
 
 class MrafnoError(Exception):
     """Root of the tree: catch this to catch everything mrafno raises on purpose."""

@@ -1,11 +1,10 @@
 """What a run is asked to do, apart from its task and its method; stored with it."""
 
-import difflib
 import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, get_args
 
-from mrafno.errors import RunError
+from mrafno.errors import RunError, hint
 from mrafno.kinds import Preset, Retrain, Schedule
 
 
@@ -99,9 +98,7 @@ class RunSettings:
         known = [f.name for f in fields(RunSettings)]
         for name in values:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f" Did you mean {near[0]!r}?" if near else f" The known ones are {', '.join(known)}."
-                raise RunError(f"settings: unknown setting {name!r}.{hint}")
+                raise RunError(f"settings: unknown setting {name!r}. {hint(name, known)}")
         return RunSettings(**values)
 
 

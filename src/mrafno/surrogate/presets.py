@@ -1,10 +1,9 @@
 """The two presets: ``fast`` gives the best error for the time on a CPU, ``paper`` is what the publication used."""
 
-import difflib
 from dataclasses import fields
 from typing import Any, get_args
 
-from mrafno.errors import SurrogateError
+from mrafno.errors import SurrogateError, hint
 from mrafno.grids import Domain
 from mrafno.kinds import Preset
 from mrafno.surrogate.network import NetworkSettings
@@ -69,7 +68,5 @@ def _checked(kind: type, changes: dict[str, Any]) -> dict[str, Any]:
     names = [f.name for f in fields(kind)]
     for name in changes:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" The known ones are {', '.join(names)}."
-            raise SurrogateError(f"{kind.__name__}: unknown setting {name!r}.{hint}")
+            raise SurrogateError(f"{kind.__name__}: unknown setting {name!r}. {hint(name, names)}")
     return {name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()}
