@@ -1,7 +1,7 @@
 """A run directory, to look at: nothing is locked, nothing is written, and the run may advance meanwhile."""
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -10,9 +10,11 @@ from mrafno.grids import Array, Grid
 from mrafno.ledger import Ledger
 from mrafno.records import Prediction
 from mrafno.state import Asked, RunState
-from mrafno.surrogate import Surrogate
-from mrafno.tasks.base import Task
-from mrafno.tasks.stored import task_from_json
+
+if TYPE_CHECKING:
+    # Torch and SciPy take seconds to load, and what a ledger says needs neither.
+    from mrafno.surrogate import Surrogate
+    from mrafno.tasks.base import Task
 
 #: Where a run keeps its surrogate, and the file there that changes with every checkpoint.
 _CHECKPOINT, _DESCRIPTION = "surrogate", "surrogate.json"
@@ -56,8 +58,10 @@ class RunReader:
     # The task.
 
     @property
-    def task(self) -> Task:
+    def task(self) -> "Task":
         """The run's task; one that is not ours comes without its simulator."""
+        from mrafno.tasks.stored import task_from_json
+
         if self._task is None:
             inputs = None if self.state.inputs is None else self.ledger.read_array(self.state.inputs)
             self._task = task_from_json(self.state.task, inputs)
@@ -103,7 +107,7 @@ class RunReader:
     # The surrogate.
 
     @property
-    def surrogate(self) -> Surrogate | None:
+    def surrogate(self) -> "Surrogate | None":
         """The surrogate's last checkpoint; None if there is none, or none of this run that can be read."""
         description = self._described()
         while description != self._description:
@@ -122,7 +126,9 @@ class RunReader:
         surrogate = self.surrogate
         return None if surrogate is None or not len(f) else surrogate.predict(f, level)
 
-    def _loaded(self) -> Surrogate:
+    def _loaded(self) -> "Surrogate":
+        from mrafno.surrogate import Surrogate
+
         surrogate = Surrogate.load(self.folder / _CHECKPOINT)
         if surrogate.domain.grids != self.grids or surrogate.seed != self.state.seed:
             raise CheckpointError(f"checkpoint {self.folder / _CHECKPOINT}: it is of another run.")

@@ -48,10 +48,15 @@ def run_page(run: RunReader) -> tuple[str, str, list[Section]]:
     return title, summary(run), [*sections, *test_sections(run), _settings(run)]
 
 
+def figure_sections(run: RunReader) -> list[Section]:
+    """The sections with figures that follow from the ledger alone."""
+    return [part(run) for part in _FIGURES]
+
+
 def summary(run: RunReader) -> str:
     """The run in a few sentences."""
     state = run.state
-    last = state.evaluations[-1] if state.evaluations else None
+    last = state.measurements[-1] if state.measurements else None
     failed = sum(q.status in ("failed", "expired", "abandoned") for q in state.queries.values())
     running = len(state.running)
     sentences = [
@@ -81,7 +86,7 @@ def listed(names: Sequence[str]) -> str:
 
 def curve(run: RunReader) -> Curve | None:
     """Error against cost, as far as it was measured; of two measurements after one step the later."""
-    measured = {evaluation.step: evaluation for evaluation in run.state.evaluations}
+    measured = {evaluation.step: evaluation for evaluation in run.state.measurements}
     found = sorted(measured.values(), key=lambda evaluation: evaluation.cost)
     if not found:
         return None
@@ -211,9 +216,10 @@ def _settings(run: RunReader) -> Section:
     return "Settings", "What the run was asked to do.", rows
 
 
-_PARTS: tuple[Callable[[RunReader], Section], ...] = (
-    _error, _counts, _schedule, _utilities, _calibration, _coverage, _time, queries_section, _failures,
+_FIGURES: tuple[Callable[[RunReader], Section], ...] = (
+    _error, _counts, _schedule, _utilities, _calibration, _coverage, _time,
 )  # fmt: skip
+_PARTS = (*_FIGURES, queries_section, _failures)
 
 
 def _unmeasured(run: RunReader) -> str:

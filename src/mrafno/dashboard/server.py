@@ -1,0 +1,200 @@
+"""HTTP: who may ask, how, and how answers travel. The standard library's server does the rest.
+
+Nothing but GET and HEAD is answered. A page of another site can make a browser ask this server, by a name of its own
+that suddenly means 127.0.0.1; so the Host header must be a name that this server is known by. And a browser that has
+the page is told to load nothing from anywhere else.
+"""
+
+import contextlib
+import ipaddress
+import socket
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from mrafno._version import __version__
+from mrafno.dashboard.site import Answer, Site, content_type
+from mrafno.errors import MrafnoError
+
+_HEADERS = {
+    # Nothing from elsewhere, and no script but our files. Styles may be inline: plotly.js sets them on what it draws.
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+#: Below this many bytes it is not worth the work.
+_COMPRESS = 1000
+
+
+class Server(ThreadingHTTPServer):
+    """Serves the page of a folder's runs, one thread per connection.
+
+    Args:
+        folder: where the runs are, at any depth.
+        host: the address to listen on; others than this machine's own let others in, without any password.
+        port: 0 for any free one.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 8765) -> None:
+        self.site = Site(folder)
+        self.host = host
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        try:
+            super().__init__((host, port), _Handler)
+        except (OSError, OverflowError) as error:
+            raise MrafnoError(
+                f"dashboard: cannot listen on {host}, port {port} ({error}). Choose another with --port, or 0 for any "
+                "free one."
+            ) from error
+
+    def server_bind(self) -> None:
+        """Bind, without asking the network for this machine's name, as the standard library's would."""
+        import socketserver
+
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.host, int(self.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "") else "::1" if self.host == "::" else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.server_port}/"
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach it."""
+        return _is_loopback(str(self.server_address[0]))
+
+    def answers_to(self, host: str) -> bool:
+        """Whether this is a name of ours; which port it names does not matter, since tunnels change it."""
+        name = _host_name(host)
+        if name == "localhost" or _is_loopback(name) or name == self.host.lower():
+            return True
+        # Who listens to others is called by its addresses or the machine's names; no other site has those for its own.
+        return not self.local and (_is_address(name) or name in _machine_names())
+
+    def warm_up(self) -> None:
+        """Load in the background what figures and predictions will need: torch takes seconds."""
+
+        def load() -> None:
+            for module in ("mrafno.report.page", "mrafno.surrogate"):
+                import_module(module)
+
+        threading.Thread(target=load, daemon=True).start()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is none; anything else is said in a line."""
+        error = sys.exception()
+        if not isinstance(error, ConnectionError | TimeoutError):
+            print(f"dashboard: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version = f"mrafno/{__version__}"
+    sys_version = ""
+    timeout = 60
+    #: Headers and body leave together if they can, and if not, neither waits for the other to arrive.
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        """Answer."""
+        if not self.server.answers_to(self.headers.get("Host", "")):
+            self._refuse(403, "This server is not called that. Use its own address.")
+        elif self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            self._refuse(400, "Nothing is taken here.")
+        else:
+            try:
+                answer = self.server.site.answer(self.path, self.headers.get("If-None-Match"))
+            except Exception as error:
+                print(f"dashboard: {self.path!r}: {type(error).__name__}: {error}", file=sys.stderr)
+                answer = Answer(500, "json", b'{"problem":"Something went wrong; the server has said what."}')
+            self._send(answer)
+
+    def do_HEAD(self) -> None:
+        """The same without the body."""
+        self.do_GET()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("do_"):
+            return lambda: self._refuse(405, "Only GET and HEAD: this server changes nothing.")
+        raise AttributeError(name)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the standard library finds wrong with a request, in our form."""
+        del explain
+        self._refuse(int(code), message or "This is no request.")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a page that asks every two seconds would fill the terminal."""
+
+    def _refuse(self, status: int, text: str) -> None:
+        # What may follow of the request is not read.
+        self.close_connection = True
+        body = "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else "?" for c in text)
+        self._send(Answer(status, "json", f'{{"problem":"{body}"}}'.encode()))
+
+    def _send(self, answer: Answer) -> None:
+        body = answer.body
+        squeezed = len(body) > _COMPRESS and "gzip" in self.headers.get("Accept-Encoding", "").lower()
+        if squeezed:
+            body = answer.compressed
+        self.send_response(answer.status)
+        if answer.status != 304:
+            self.send_header("Content-Type", content_type(answer.kind))
+            self.send_header("Content-Length", str(len(body)))
+            if squeezed:
+                self.send_header("Content-Encoding", "gzip")
+        self.send_header("Vary", "Accept-Encoding")
+        self.send_header("Cache-Control", answer.keep if answer.tag else "no-store")
+        if answer.tag:
+            self.send_header("ETag", answer.tag)
+        if answer.status == 405:
+            self.send_header("Allow", "GET, HEAD")
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.rpartition(":")[0].lower() if host.count(":") == 1 else host.lower()
+
+
+def _is_address(name: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(name) is not None
+    return False
+
+
+def _is_loopback(name: str) -> bool:
+    return name == "localhost" or (_is_address(name) and ipaddress.ip_address(name).is_loopback)
+
+
+def _machine_names() -> set[str]:
+    name = socket.gethostname().lower()
+    return {name, name.partition(".")[0], f"{name.partition('.')[0]}.local"}

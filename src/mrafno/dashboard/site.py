@@ -1,0 +1,216 @@
+"""What is found at which address. Whatever is asked for, only listed runs and the files of the page are answered with.
+
+==============================  =====================================================================
+``/``                           the page
+``/static/NAME``                its files, and plotly.js of the installed package
+``/api/runs``                   the list
+``/api/run?run=NAME``           key figures of a run, what runs now, its settings
+``/api/figures?run=NAME``       the report's figures
+``/api/queries?run=NAME``       a page of its queries; also ``kind``, ``status`` and ``page``
+``/api/example?run=NAME``       one example, ``query=ID``; also ``channel``
+==============================  =====================================================================
+"""
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from gzip import compress
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from mrafno.dashboard.examples import Examples
+from mrafno.dashboard.runs import Runs, Version, Watched
+from mrafno.dashboard.views import blank_row, figures, overview, queries
+from mrafno.errors import MrafnoError
+
+#: Seconds that a list spends on reading what is new; what is left then is read for the next one.
+_READING = 0.5
+#: Runs whose figures are kept.
+_DRAWN = 16
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "json": "application/json",
+}
+#: Whoever has an answer asks whether it is still the same.
+_ASK = "no-cache"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is sent back.
+
+    Attributes:
+        tag: changes when the body does; without one it is not kept.
+    """
+
+    status: int
+    kind: str
+    body: bytes
+    tag: str | None = None
+    keep: str = _ASK
+
+    @cached_property
+    def compressed(self) -> bytes:
+        """The body for those who take gzip."""
+        return compress(self.body, 5, mtime=0)
+
+
+class Site:
+    """Everything that can be asked for.
+
+    Args:
+        folder: where the runs are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.runs = Runs(folder)
+        self._examples = Examples()
+        # Another server may see other things in the same files, so its tags are other ones.
+        self._salt = secrets.token_hex(4)
+        self._figures: dict[str, tuple[Version, bytes]] = {}
+
+    def answer(self, target: str, known: str | None = None) -> Answer:
+        """What is at an address.
+
+        Args:
+            target: path and query, as they were sent.
+            known: the tag of what the client has already; if it is still right the answer is 304, without a body.
+        """
+        try:
+            parts = urlsplit(target)
+            asked = {key: values[-1] for key, values in parse_qs(parts.query, max_num_fields=10).items()}
+        except ValueError:
+            return _problem(400, "This is no address.")
+        path = parts.path if not (parts.scheme or parts.netloc) else ""
+        if path == "/":
+            return _known(page_file("index.html"), known)
+        if path.startswith("/static/"):
+            name = unquote(path.removeprefix("/static/"))
+            found = page_file(name) if name in STATIC else None
+            return _known(found, known) if found else _problem(404, "There is no such file.")
+        if path == "/api/runs":
+            return self._list(known)
+        view = self._views.get(path)
+        if view is None:
+            return _problem(404, "There is nothing at this address.")
+        run = self.runs.get(asked.get("run", ""))
+        if run is None:
+            return _problem(404, "There is no such run (any more).")
+        try:
+            return view(run, asked, known)
+        except MrafnoError as error:
+            return _problem(503, str(error))
+
+    @property
+    def _views(self) -> dict[str, Callable[[Watched, dict[str, str], str | None], Answer]]:
+        return {
+            "/api/run": self._run,
+            "/api/figures": self._drawn,
+            "/api/queries": self._queries,
+            "/api/example": self._example,
+        }
+
+    def _list(self, known: str | None) -> Answer:
+        until = time.monotonic() + _READING
+        rows = [run.row(read=time.monotonic() < until) for run in self.runs.all()]
+        content = {
+            "folder": str(self.runs.folder),
+            "runs": [row for row, _ in rows],
+            "unread": sum(not current for _, current in rows),
+        }
+        body = _encoded(content)
+        return _known(Answer(200, "json", body, self._tag(body)), known)
+
+    def _run(self, run: Watched, asked: dict[str, str], known: str | None) -> Answer:
+        del asked
+        tag = self._tag("run", run.version)
+        if tag == known:
+            return Answer(304, "json", b"", tag)
+        try:
+            with run.reading() as reader:
+                content = overview(run.name, reader)
+        except MrafnoError as error:
+            content = {**blank_row(run.name, str(error))}
+        return Answer(200, "json", _encoded(content), tag)
+
+    def _drawn(self, run: Watched, asked: dict[str, str], known: str | None) -> Answer:
+        del asked
+        version = run.version
+        tag = self._tag("figures", version)
+        if tag == known:
+            return Answer(304, "json", b"", tag)
+        with run.reading() as reader:
+            # Whoever waited here may find that it was made meanwhile.
+            kept = self._figures.pop(run.name, None)
+            if kept is None or kept[0] != version:
+                kept = version, _encoded(figures(reader))
+            self._figures[run.name] = kept
+        while len(self._figures) > _DRAWN:
+            self._figures.pop(next(iter(self._figures)), None)
+        return Answer(200, "json", kept[1], tag)
+
+    def _queries(self, run: Watched, asked: dict[str, str], known: str | None) -> Answer:
+        page = asked.get("page", "0")
+        if not (page.isascii() and page.isdigit() and len(page) < 10):
+            return _problem(400, "page must be a number.")
+        with run.reading() as reader:
+            content = queries(reader, kind=asked.get("kind", ""), status=asked.get("status", ""), page=int(page))
+        body = _encoded(content)
+        return _known(Answer(200, "json", body, self._tag(body)), known)
+
+    def _example(self, run: Watched, asked: dict[str, str], known: str | None) -> Answer:
+        channel, id = asked.get("channel", ""), asked.get("query", "")
+        number = int(channel) if channel.isascii() and channel.isdigit() and len(channel) < 6 else -1
+        tag = self._tag("example", id, number, self._examples.version(run, id))
+        if tag == known:
+            return Answer(304, "json", b"", tag)
+        content = self._examples.get(run, id, number)
+        if content is None:
+            return _problem(404, "The run has no such query.")
+        return Answer(200, "json", _encoded(content), tag)
+
+    def _tag(self, *parts: object) -> str:
+        return f'"{hashlib.sha256(repr((self._salt, parts)).encode()).hexdigest()[:20]}"'
+
+
+#: Files of the page, the only ones that are ever sent.
+STATIC = ("dashboard.css", "dashboard.js", "plotly.js")
+
+
+@cache
+def page_file(name: str) -> Answer:
+    """A file of the page, or plotly.js as the installed package has it."""
+    keep = _ASK
+    if name == "plotly.js":
+        from plotly.offline import get_plotlyjs
+
+        # Four megabytes that only change with the package.
+        body, keep = get_plotlyjs().encode(), "max-age=86400"
+    else:
+        body = (files("mrafno.dashboard") / "static" / name).read_bytes()
+    return Answer(200, name.rpartition(".")[2], body, f'"{hashlib.sha256(body).hexdigest()[:20]}"', keep)
+
+
+def content_type(kind: str) -> str:
+    """As HTTP says it."""
+    return _TYPES[kind]
+
+
+def _known(answer: Answer, known: str | None) -> Answer:
+    return Answer(304, answer.kind, b"", answer.tag, answer.keep) if answer.tag == known else answer
+
+
+def _problem(status: int, text: str) -> Answer:
+    return Answer(status, "json", _encoded({"problem": text}))
+
+
+def _encoded(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()

@@ -1,0 +1,249 @@
+"""The page in a real browser: opened, clicked through, watched while a run advances, by keyboard and on a phone."""
+
+import shutil
+import threading
+
+import pytest
+
+from mrafno.run import Run
+from mrafno.tasks import FunctionTask
+from tests.made_runs import made_run, made_task, real_run
+from tests.runs import SETTINGS, fields, smooth
+
+EVIL = "<img src=x onerror=\"document.title='owned'\"><b>no convergence</b>"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    runs = tmp_path_factory.mktemp("browser") / "runs"
+    levels = (0, 1) * 15
+    made_run(runs / "group" / "first", levels=levels, errors=(0.4, 0.3, 0.2, 0.1), failures=[EVIL], stopped=EVIL)
+    made_run(runs / "second", levels=(1,), running=True, method="mra-auto", task=made_task("<i>made</i>"), seed=7)
+    shutil.copytree(real_run(tmp_path_factory), runs / "real")
+    (runs / "broken").mkdir()
+    (runs / "broken" / "ledger.jsonl").write_text("nothing")
+    return runs
+
+
+@pytest.fixture
+def visit(chromium, serve):
+    """A function that opens the page of a folder; in the end, nothing went wrong in it and nobody else was asked."""
+    contexts, wrong = [], []
+
+    def opened(folder, address="", **settings):
+        server = serve(folder)
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)  # a machine may be busy
+        page.on("console", lambda message: wrong.append(message.text) if message.type != "log" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda r: None if r.url.startswith((server.url, "data:")) else wrong.append(r.url))
+        page.goto(server.url + address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def texts(page, selector):
+    return page.locator(selector).all_inner_texts()
+
+
+def drawn(page, card):
+    """Numbers in a figure, as plotly.js has them."""
+    return page.evaluate("card => document.querySelector(card).querySelector('.plot').data[0].y", card)
+
+
+def until(page, expression, arg=None):
+    """Wait until it is true. Playwright's own way evaluates text inside the page, which the page's policy forbids."""
+    for _ in range(600):
+        if page.evaluate(expression, arg):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"it never became true: {expression}")
+
+
+ERROR = "#figures [data-key='error-against-cost']"
+NAMES = "#runs tbody td:first-child a"
+
+
+def test_listed_searched_sorted_and_clicked_through(visit, folder):
+    page = visit(folder)
+    until(page, "document.querySelectorAll('#runs tbody tr').length === 4")
+    page.wait_for_selector("text=mra-auto")
+    assert texts(page, NAMES) == ["broken", "group/first", "real", "second"]
+    assert "no whole line" in page.inner_text("#runs tbody tr:first-child")
+    # Sorted by steps: 30, 4 and 1, and what is not known comes last, either way.
+    page.click("th button:text('Steps')")
+    assert texts(page, NAMES) == ["second", "real", "group/first", "broken"]
+    page.click("th button:text('Steps')")
+    assert texts(page, NAMES) == ["group/first", "real", "second", "broken"]
+    assert page.get_attribute("th:has-text('Steps')", "aria-sort") == "descending"
+    page.fill("#search", "DARCY seed 3")
+    assert texts(page, NAMES) == ["real"]
+    assert page.inner_text("#count") == "1 of 4"
+    page.fill("#search", "")
+
+    page.click("text=group/first")
+    page.wait_for_selector(f"{ERROR} .main-svg")
+    assert page.inner_text("h1#title") == page.evaluate("document.activeElement.textContent") == "group/first"
+    assert drawn(page, ERROR) == [0.4, 0.3, 0.2, 0.1]
+    assert texts(page, "#keys dt") == [
+        "State", "Step", "Cost", "Error", "Own estimate", "Queries on 5 points", "Queries on 9 points",
+    ]  # fmt: skip
+    assert page.inner_text("#keys div:nth-child(3) dd").startswith("165")
+    # What runs say is text, whatever it looks like.
+    assert EVIL in page.inner_text("#problem")
+    assert page.locator("#run img, #run b").count() == 0
+    assert page.title() == "group/first · mrafno"
+
+    assert page.locator("#queries tbody tr").count() == 25
+    page.click("#older")
+    page.wait_for_selector("#queries >> text=q000000")
+    assert page.inner_text("#pages") == "37 queries, page 2 of 2"
+    page.select_option("#state", "failed")
+    until(page, "document.querySelectorAll('#queries tbody tr').length === 1")
+    assert EVIL in page.inner_text("#queries tbody")
+
+    page.go_back()
+    page.wait_for_selector(NAMES)
+    assert page.is_hidden("#run")
+    page.click("text=broken")
+    page.wait_for_selector("#missing >> text=no whole line")
+    page.click("#missing >> text=All runs")
+    page.wait_for_selector(NAMES)
+
+
+def test_an_example_is_viewed(visit, folder):
+    page = visit(folder, "?run=real")
+    page.select_option("#kind", "test")
+    until(page, "document.querySelectorAll('#queries tbody tr').length === 4")
+    page.click("#queries tbody tr:last-child a")
+    until(page, "document.querySelectorAll('#panels .main-svg').length >= 5")
+    headings = ["input", "truth", "mean", "spread: standard deviation", "mean minus truth"]
+    assert texts(page, "#panels h3") == headings
+    assert "Relative L2 error" in page.inner_text("#example-text")
+    until(page, "document.querySelectorAll('#panels .heatmaplayer image').length === 5")
+    first = page.inner_text("#example-title")
+    page.click("#after")
+    until(page, "before => document.getElementById('example-title').textContent !== before", first)
+    page.click("#close")
+    page.wait_for_selector("#example", state="hidden")
+    # Of one that is still running, and without a checkpoint, there is the input.
+    page.goto(page.url.partition("?")[0] + "?run=second&query=q000007")
+    page.wait_for_selector("#panels .main-svg")
+    assert texts(page, "#panels h3") == ["input"]
+    assert "no checkpoint" in page.inner_text("#example-text")
+    assert texts(page, "#running a") == ["q000007"]
+
+
+def test_a_run_is_watched_while_it_advances(visit, tmp_path):
+    """Simulations wait for the test, so that each state can be seen; the page is never loaded again."""
+    may = threading.Semaphore(0)
+
+    def solve(f, level):
+        may.acquire()
+        return smooth(f, level)
+
+    task = FunctionTask(solve, fields(40, 17), ((9,), (17,)), (1.0, 5.0), name="watched")
+    page = visit(tmp_path)
+    page.wait_for_selector("text=There is no run here yet.")
+    page.evaluate("window.same = true")
+
+    def advance():
+        with Run.create(tmp_path / "live", task, **SETTINGS) as run:
+            run.advance(steps=4)
+
+    thread = threading.Thread(target=advance)
+    thread.start()
+    try:
+        page.click("text=live")
+        page.wait_for_selector("#running >> text=q000000")
+        may.release(10)  # three of each mesh, and four to test on
+        page.wait_for_selector("#running >> text=step 1")
+        page.wait_for_selector(f"{ERROR} .main-svg")
+        assert len(drawn(page, ERROR)) == 1
+        assert page.inner_text("#keys div:nth-child(2) dd").startswith("0")
+        may.release(2)
+        page.wait_for_selector("#running >> text=step 3")
+        points = "card => document.querySelector(card).querySelector('.plot').data[0].y.length === 2"
+        until(page, points, ERROR)
+        assert page.inner_text("#keys div:nth-child(2) dd").startswith("2")
+        page.click("#running a")
+        page.wait_for_selector("#example-text >> text=running")
+        may.release(2)
+        page.wait_for_selector("#keys >> text=finished 4 steps")
+        # The example that is being looked at has its truth now.
+        page.wait_for_selector("#panels >> text=mean minus truth")
+        page.wait_for_selector("text=No query is waiting for its answer.")
+    finally:
+        may.release(1000)
+        thread.join()
+    assert page.evaluate("window.same")
+
+
+def test_nothing_scrolls_sideways_on_a_phone(visit, folder):
+    page = visit(folder, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True, device_scale_factor=1)
+    page.wait_for_selector("text=mra-auto")
+    width = "[document.documentElement.scrollWidth, window.innerWidth]"
+    assert page.evaluate(width) == [390, 390]
+    page.tap("text=real")
+    page.wait_for_selector("#figures .main-svg")
+    page.tap("#queries tbody a")
+    page.wait_for_selector("#panels .main-svg")
+    assert page.evaluate(width) == [390, 390]
+    inside = "[...document.querySelectorAll('.main-svg')].every(s => s.getBoundingClientRect().right <= 390)"
+    assert page.evaluate(inside)
+
+
+def test_by_keyboard_alone(visit, folder):
+    page = visit(folder)
+    page.wait_for_selector("text=mra-auto")
+    focus = "document.activeElement.textContent.trim() || document.activeElement.id"
+
+    def tab_to(text, most=40):
+        for _ in range(most):
+            page.keyboard.press("Tab")
+            if page.evaluate(focus) == text:
+                outline = "getComputedStyle(document.activeElement).outlineStyle"
+                assert page.evaluate(outline) == "solid", f"{text} does not show that it has the focus"
+                return
+        raise AssertionError(f"{text} cannot be reached by Tab")
+
+    tab_to("Skip to the content", 1)
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    tab_to("search", 3)
+    page.keyboard.type("group")
+    tab_to("Steps")
+    page.keyboard.press("Enter")
+    assert page.get_attribute("th:has-text('Steps')", "aria-sort") == "ascending"
+    tab_to("group/first")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#queries tbody a")
+    assert page.evaluate(focus) == "group/first"
+    tab_to("Older")
+    page.keyboard.press("Space")
+    page.wait_for_selector("#queries >> text=q000000")
+    assert page.evaluate(focus) == "Older"
+    tab_to("q000010")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#panels .main-svg")
+    until(page, "document.activeElement.id === 'example-title'")
+    tab_to("Close", 5)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#example", state="hidden")
+
+
+def test_by_night_nothing_is_drawn_in_black(visit, folder):
+    page = visit(folder, "?run=group%2Ffirst&query=q000000", color_scheme="dark")
+    page.wait_for_selector("#panels .main-svg")
+    assert page.evaluate("document.querySelector('#panels .plot').data[0].line.color") == "#e8e8e8"
+    colour = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(colour) == "rgb(22, 24, 27)"
+    page.emulate_media(color_scheme="light")
+    until(page, "document.querySelector('#panels .plot').data[0].line.color === '#222222'")
+    assert page.evaluate(colour) == "rgb(255, 255, 255)"
