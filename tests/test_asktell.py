@@ -1,18 +1,24 @@
 """Asking and telling by hand: what was asked is kept, what is refused changes nothing, and bits come back."""
 
+import io
 import json
 import math
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import time
 from functools import partial
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from mrafno import learning
+from mrafno import asktell, learning, surrogate
 from mrafno.acquisition import PoolGrams, PoolUtility, annealed_cost, pool_grams, select
+from mrafno.cli.tables import comparison, run_table
+from mrafno.display import Snapshot
 from mrafno.errors import (
     AcquisitionError,
     CheckpointError,
@@ -26,6 +32,7 @@ from mrafno.errors import (
 from mrafno.grids import relative_l2, resample
 from mrafno.inputs import draw
 from mrafno.ledger import Ledger
+from mrafno.report import write_report
 from mrafno.run import Run
 from mrafno.surrogate.held_in import HeldInExamples
 from mrafno.tasks import get_task
@@ -282,10 +289,11 @@ def test_what_is_refused_changes_nothing(run):
         (told.id, runs.smooth(told.f, told.level), {}, rf"{told.id} was told already, nothing is changed. Running"),
         ("q000099", y, {}, f"nobody asked for 'q000099'. Running now: {query.id}."),
         ("../../q000011", y, {}, "nobody asked for"),
-        (query.id, y[:, 1:], {}, r"returned shape \(1, 1, \d+\), expected"),
-        (query.id, y[0, :, None], {}, "returned shape"),
-        (query.id, y[None], {}, "returned shape"),
-        (query.id, 3.0, {}, "returned shape"),
+        (query.id, y[:, 1:], {}, rf"{query.id} has shape \(1, {y.size - 1}\), level .* gives \(1, {y.size}\)"),
+        (query.id, y[0, 1:], {}, rf"{query.id} has shape \({y.size - 1},\), level"),
+        (query.id, y[0, :, None], {}, rf"has shape \({y.size}, 1\), level"),
+        (query.id, y[None], {}, rf"has shape \(1, 1, {y.size}\), level"),
+        (query.id, 3.0, {}, r"has shape \(\), level"),
         (query.id, nan, {}, "1 values that are NaN or infinite"),
         (query.id, infinite, {}, "1 values that are NaN or infinite"),
         (query.id, y + 0j, {}, "complex128"),
@@ -379,9 +387,73 @@ def test_what_nobody_answered_in_time_goes_back_to_the_pool(tmp_path, monkeypatc
         assert [q.id for q in run.state.unlearnt] == [second.id]
 
 
+@pytest.mark.parametrize("kind", ["initial", "pool"])
+def test_of_two_answers_to_one_simulation_the_first_counts(tmp_path, monkeypatch, kind):
+    """It was asked again after its lease; both are answered, in either order, and one example comes of it."""
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    for first in (0, 1):
+        folder = tmp_path / str(first)
+        with runs.create(folder, lease=60.0) if kind == "initial" else runs.ready(folder, lease=60.0) as run:
+            asked = run.ask(1)
+            now += 61
+            asked += run.ask(1)
+            early, late = asked[first], asked[1 - first]
+            assert np.array_equal(early.f, late.f)
+            assert (early.kind, early.level) == (late.kind, late.level)
+            y = runs.smooth(early.f, early.level)
+            run.tell(early.id, y, cost=2.0)
+            assert run.state.running == []
+            [other] = run.ask(1)
+            assert not np.array_equal(other.f, early.f)
+            step, cost, unlearnt = run.state.step, run.state.cost, run.state.unlearnt
+            run.tell(late.id, 2 * y, cost=3.0)
+            assert (run.state.step, run.state.cost, run.state.unlearnt) == (step, cost, unlearnt)
+            assert [q.id for q in unlearnt if q.row == run.state.queries[early.id].row] == [early.id]
+            twin = run.state.queries[late.id]
+            assert (twin.status, twin.reason) == ("abandoned", f"{early.id} answered the same simulation before")
+            assert twin.cost == 3.0
+            np.testing.assert_array_equal(run.ledger.read_array(twin.output), 2 * y)
+            for id in (early.id, late.id):
+                with pytest.raises(RunError, match=rf"{id} was (told|abandoned) already"):
+                    run.tell(id, y)
+            live = run.state
+        with Run.open(folder, write=False) as reader:
+            assert reader.state.queries == live.queries
+
+
+def test_the_same_input_on_another_mesh_is_another_simulation(tmp_path, monkeypatch):
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    with runs.ready(tmp_path / "run", lease=60.0) as run:
+        [first] = run.ask(1)
+        now += 61
+        other = asktell._Wanted("pool", 1 - first.level, first.candidate, 1)
+        run._take_back()
+        [second] = run._record([other])
+        runs.answer(run, [first, second])
+        assert [run.state.queries[q.id].status for q in (first, second)] == ["told", "told"]
+        assert [q.id for q in run.state.unlearnt] == [first.id, second.id]
+
+
 def test_without_a_lease_nothing_is_taken_back(run):
     [query] = run.ask(1)
     assert run.state.queries[query.id].expires is None
+
+
+def test_telling_loads_neither_torch_nor_statistics(run):
+    """They take seconds, and a person at a shell would wait for them with every output."""
+    [query] = run.ask(1)
+    run.close()
+    script = f"""
+import sys, numpy
+from mrafno.run import Run
+with Run.open({str(run.ledger.folder)!r}) as run:
+    run.tell({query.id!r}, numpy.ones({query.f.shape}))
+print(sorted({{"torch", "scipy.stats"}} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 # Learning.
@@ -408,6 +480,24 @@ def test_outputs_of_nothing_but_zeros_are_examples_too(tmp_path):
                 run.tell(query.id, np.zeros_like(query.f))
             run.train()
         assert max(error for _, error in run.state.surprises()) <= 10
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_a_metric_beyond_all_numbers_does_not_stop_a_run(tmp_path):
+    """Test outputs of nothing but zeros, predicted as large ones: everybody who reads the run copes."""
+    with runs.create(tmp_path / "run", test=2) as run:
+        for query in run.ask(1000):
+            run.tell(query.id, 0 * query.f if query.kind == "test" else 1e10 * runs.smooth(query.f, query.level))
+        run.advance(2)
+        assert [e.metrics["relative_l2"] for e in run.state.evaluations] == [None, None]
+        assert all(0 <= share <= 1 for share in run.state.evaluations[0].metrics["coverage"].values())
+        assert run.state.measurements == []
+        assert Snapshot.of(run.state).error is None
+        assert run.state.as_json()["steps"][1]["metrics"]["relative_l2"] is None
+        Console(file=io.StringIO()).print(run_table(run.state, tmp_path / "run"))
+        assert comparison([(tmp_path / "run", run.state)], [0.1])["runs"][0]["error"] is None
+    write_report([tmp_path / "run"], tmp_path / "report.html")
+    assert "No error has been measured." in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -441,8 +531,8 @@ def test_training_that_is_interrupted_begins_again_with_what_the_ledger_knows(tm
 
 
 def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path, monkeypatch):
-    quick = partial(learning.get_surrogate, training={"brief_iterations": 2})
-    monkeypatch.setattr(learning, "get_surrogate", quick)
+    quick = partial(surrogate.get_surrogate, training={"brief_iterations": 2})
+    monkeypatch.setattr(surrogate, "get_surrogate", quick)
     with runs.create(tmp_path / "run", refresh=1.0, brief=2) as run:
         runs.set_up(run)
         for _ in range(7):

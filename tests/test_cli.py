@@ -100,7 +100,8 @@ def test_wrong_usage_has_its_own_exit_code(monkeypatch, capsys):
 def test_help_names_the_commands_in_the_order_of_use_and_the_exit_codes():
     output = run("--help").output
     names = re.findall(r"^│ ([a-z]+) ", output.partition("Commands")[2], flags=re.MULTILINE)
-    first = ["run", "resume", "show", "compare", "report", "create", "ask", "tell", "fail", "abandon", "tasks"]
+    first = ["run", "resume", "show", "compare", "report", "dashboard", "predict", "export"]
+    first += ["create", "ask", "tell", "fail", "abandon", "tasks"]
     assert names[: len(first)] == first
     assert "0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 130 interrupted (Ctrl-C)." in output
 

@@ -1,8 +1,10 @@
+import math
+
 import numpy as np
 import pytest
 
 from mrafno.dataset import Dataset
-from mrafno.evaluate import coverage, evaluate
+from mrafno.evaluate import Metrics, coverage, evaluate
 from mrafno.grids import relative_l2
 from mrafno.records import Prediction
 from mrafno.surrogate import Ensemble
@@ -37,3 +39,9 @@ def test_metrics_are_those_of_the_prediction():
     physical = 0.5 * (np.log(2 * np.pi * variance) + (100 * f - predicted.center) ** 2 / variance)
     assert metrics.nll_per_value == pytest.approx(physical.mean() - np.log(scale))
     assert metrics.coverage["0.9"] == pytest.approx(coverage(predicted, 100 * f, 0.9))
+
+
+def test_json_has_none_where_there_is_no_finite_number():
+    metrics = Metrics(math.inf, -math.inf, math.nan, 2.0, {"0.5": math.nan, "0.9": 0.8})
+    expected = {"relative_l2": None, "nll": None, "nll_per_value": None, "nll_joint": 2.0}
+    assert metrics.as_json() == {**expected, "coverage": {"0.5": None, "0.9": 0.8}}

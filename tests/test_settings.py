@@ -67,6 +67,13 @@ def test_nonsense_is_refused_by_name(name, values):
             RunSettings.of(**{name: value})
 
 
+@pytest.mark.parametrize(("members", "expected"), [(2, 1), (3, 2), (5, 4)])
+def test_brief_fits_follow_the_number_of_members(members, expected):
+    assert RunSettings(members=members).new_examples == expected
+    assert RunSettings(members=members, brief=7).new_examples == 7
+    assert RunSettings(**RunSettings(members=members, brief=7).as_json()).new_examples == 7
+
+
 def test_none_means_the_surrogates_own_or_all():
     settings = RunSettings(targets=None, candidates=None, first=None, iterations=None, lease=None)
     assert settings == RunSettings()

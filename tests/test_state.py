@@ -156,6 +156,18 @@ def test_a_choice_that_failed_is_made_anew_under_its_number():
     assert replayed(asked(4, 5), told(0), ("abandoned", {"id": "q000001", "reason": ""})).next_step == 3
 
 
+def test_the_bound_is_the_median_of_five_and_none_without():
+    def fits(*bounds):
+        return [("trained", {**trained()[1], "held_in_bound": bound}) for bound in bounds]
+
+    assert replayed(*fits(5, 4, 3, 2)).bound is None
+    assert replayed(*fits(9, 5, 1, 4, 2, 3)).bound == 3
+    assert replayed(*fits(9, 5, None, 4, 2, 3)).bound is None
+    assert replayed(*fits(None, 5, 1, 4, 2, 3)).bound == 3
+    # As ledgers were before there was one.
+    assert replayed(*[trained()] * 5).bound is None
+
+
 def test_a_run_is_stopped_until_something_happens():
     stop = ("stopped", {"reason": "interrupted"})
     assert replayed().activity == "waiting"

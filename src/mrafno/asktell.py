@@ -4,22 +4,25 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from numpy.typing import ArrayLike
 
-from mrafno.choosing import Chooser
 from mrafno.errors import RunError
-from mrafno.inputs import RunInputs, draw, stacked, unstacked
+from mrafno.importing import Examples, given_inputs, read_examples, write_examples
+from mrafno.inputs import RunInputs, draw, initial_levels, stacked, unstacked
 from mrafno.learning import Learning
 from mrafno.ledger import Ledger
 from mrafno.methods import get_method
 from mrafno.records import Query
 from mrafno.settings import RunSettings
 from mrafno.state import Asked, Kind, RunState
-from mrafno.surrogate.held_in import Watch
 from mrafno.tasks.base import Task, as_numbers
 from mrafno.tasks.stored import same_task, task_as_json, task_from_json
+
+if TYPE_CHECKING:  # they load torch, which telling does not need
+    from mrafno.choosing import Chooser
+    from mrafno.surrogate.held_in import Watch
 
 #: Told examples that every level needs before something can be chosen.
 _ENOUGH = 2
@@ -47,8 +50,21 @@ class AskTell(Learning):
         self._under_way: set[str] = set()
 
     @classmethod
-    def create(cls, path: Path | str, task: Task, method: str = "mra-uhat", seed: int = 0, **settings: Any) -> Self:
-        """A new run; an error if the directory holds one already. ``settings`` are those of :class:`RunSettings`."""
+    def create(
+        cls,
+        path: Path | str,
+        task: Task,
+        method: str = "mra-uhat",
+        seed: int = 0,
+        *,
+        examples: Examples | None = None,
+        **settings: Any,
+    ) -> Self:
+        """A new run; an error if the directory holds one already. ``settings`` are those of :class:`RunSettings`.
+
+        Args:
+            examples: of earlier simulations, in place of as many initial ones; see :mod:`mrafno.importing`.
+        """
         chosen = RunSettings.of(**settings)
         get_method(method)
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -59,11 +75,17 @@ class AskTell(Learning):
             "seed": seed,
             "settings": chosen.as_json(),
         }
+        given = [] if examples is None else read_examples(examples, task)
+        if given:
+            data["given"] = [len(one.inputs) for one in given]
         # Drawn first: a task with too few candidates leaves no run behind.
-        inputs = draw(task, chosen, seed)
+        inputs = draw(task, chosen, seed, [one.inputs for one in given])
         ledger = Ledger.create(path, **data)
         try:
             run = cls(ledger, task, write=True)
+            if given:
+                first = len(initial_levels(chosen, task.levels, data["given"]))
+                run._append("imported", examples=write_examples(ledger, given, first))
             run._keep_inputs(inputs)
             return run
         except BaseException:
@@ -81,6 +103,11 @@ class AskTell(Learning):
         ledger = Ledger.open(path, write=write)
         try:
             state = RunState.of(ledger.events)
+            if any(n != len(state.imported(level)) for level, n in enumerate(state.given)):
+                raise RunError(
+                    f"run {path}: its creation was interrupted before its examples were recorded. Remove the folder, "
+                    "and create it again."
+                )
             if task is not None:
                 same_task(task, state.task)
             else:
@@ -98,7 +125,7 @@ class AskTell(Learning):
         if self.state.task["builtin"] or self.state.inputs is not None:
             self._inputs = inputs
             return
-        inputs = inputs or draw(self.task, self.settings, self.state.seed)
+        inputs = inputs or draw(self.task, self.settings, self.state.seed, given_inputs(self.ledger, self.state))
         self._append("inputs", inputs=self.ledger.write_array("inputs", stacked(inputs)).as_json())
         self._inputs = inputs
 
@@ -117,7 +144,7 @@ class AskTell(Learning):
 
     # Asking.
 
-    def ask(self, n: int | None = None, *, budget: float | None = None, watch: Watch | None = None) -> list[Query]:
+    def ask(self, n: int | None = None, *, budget: float | None = None, watch: "Watch | None" = None) -> list[Query]:
         """The next simulations to run, at most n (the run's batch by default); recorded before they are returned.
 
         First come the initial examples, then the test ones, then choices, made by a surrogate that has learnt from
@@ -152,9 +179,8 @@ class AskTell(Learning):
     def _setup_left(self) -> list[tuple[Kind, int, int]]:
         """Initial and test simulations that are not told, running or abandoned: kind, level and row."""
         settled = {(kind, row) for kind in ("initial", "test") for row in self.state.used_rows(kind)}
-        wanted: list[tuple[Kind, int, int]] = [
-            ("initial", row // self.settings.initial, row) for row in range(self.settings.initial * self.task.levels)
-        ]
+        levels = initial_levels(self.settings, self.task.levels, self.state.given)
+        wanted: list[tuple[Kind, int, int]] = [("initial", level, row) for row, level in enumerate(levels)]
         wanted += [("test", self.task.levels - 1, row) for row in range(self.settings.test)]
         return [one for one in wanted if (one[0], one[2]) not in settled]
 
@@ -201,6 +227,9 @@ class AskTell(Learning):
     def tell(self, id: str, output: ArrayLike, *, cost: float | None = None, seconds: float | None = None) -> None:
         """Record the output of a simulation, ``(out_channels, *level's grid)``; it is on disk when this returns.
 
+        A simulation that was asked again after its lease can be told twice. The first output counts, whichever query it
+        is of; the other query is abandoned then, and its output, should it come, is kept and not learnt from.
+
         Args:
             cost: in the task's unit; the task's own figure for the level by default.
             seconds: how long it took, if known.
@@ -209,13 +238,22 @@ class AskTell(Learning):
         price = self.task.costs[query.level] if cost is None else _measure(f"the cost of {id}", cost)
         duration = None if seconds is None else _measure(f"the seconds of {id}", seconds)
         values = as_numbers(output, f"run: the output of {id}")
-        if self.task.out_channels == 1 and values.shape == self.task.resolutions[query.level]:
+        grid = self.task.resolutions[query.level]
+        if self.task.out_channels == 1 and values.shape == grid:
             values = values[None]
+        if values.shape != (self.task.out_channels, *grid):
+            raise RunError(
+                f"run: the output of {id} has shape {values.shape}, level {query.level} of {self.task.name} gives "
+                f"{(self.task.out_channels, *grid)} (channels, grid). Nothing is changed."
+            )
         values = self.task.checked_output(values[None], query.level, 1)[0]
+        first = self.state.twins(query, "told")
         self._append(
             "told", id=id, output=self.ledger.write_array(f"{id}-output", values).as_json(), cost=price,
-            seconds=duration,
+            seconds=duration, **({"repeats": first[0].id} if first else {}),
         )  # fmt: skip
+        for twin in self.state.twins(query, "running"):
+            self.abandon(twin.id, f"{id} answered the same simulation")
 
     def fail(self, id: str, reason: str) -> None:
         """Record that a simulation gave nothing; its input may be asked for again."""
@@ -226,11 +264,16 @@ class AskTell(Learning):
         self._append("abandoned", id=self._open_query(id).id, reason=str(reason))
 
     def _open_query(self, id: str, late: bool = False) -> Asked:
-        """A query that waits for its answer; ``late`` allows one that was taken back: its output is as good."""
+        """A query that waits for its answer; ``late`` allows one that was taken back: its output is as good.
+
+        One that was abandoned because another answered the same simulation is still waited for by somebody.
+        """
         query = self.state.queries.get(id)
         if query is None:
             raise RunError(f"run: nobody asked for {id!r}. Running now: {self._names(self.state.running)}.")
         if query.status == "running" or (late and query.status == "expired"):
+            return query
+        if late and query.status == "abandoned" and query.output is None and self.state.twins(query, "told"):
             return query
         raise RunError(
             f"run: {id} was {query.status} already, nothing is changed. Running now: {self._names(self.state.running)}."
@@ -248,15 +291,18 @@ class AskTell(Learning):
         """All inputs of the run on the finest grid."""
         if self._inputs is None:
             if self.state.inputs is None:
-                self._inputs = draw(self.task, self.settings, self.state.seed)
+                self._inputs = draw(self.task, self.settings, self.state.seed, given_inputs(self.ledger, self.state))
             else:
-                self._inputs = unstacked(self.ledger.read_array(self.state.inputs), self.task, self.settings)
+                values = self.ledger.read_array(self.state.inputs)
+                self._inputs = unstacked(values, self.task, self.settings, given_inputs(self.ledger, self.state))
         return self._inputs
 
     @property
-    def chooser(self) -> Chooser:
+    def chooser(self) -> "Chooser":
         """What makes the choices."""
         if self._chooser is None:
+            from mrafno.choosing import Chooser
+
             self._chooser = Chooser(self.task, self.method, self.settings, self.state.seed, self.inputs)
         return self._chooser
 

@@ -1,6 +1,5 @@
 """Settings by name, from a file, from flags and from NAME=VALUE: known names, right types, and flags before files."""
 
-import difflib
 import math
 import re
 import tomllib
@@ -9,10 +8,10 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from mrafno.errors import RunError
+from mrafno.errors import RunError, hint
 
 #: What a run begins with, beside its settings.
-BEGINNING: dict[str, Any] = {"task": str, "out": str, "method": str, "seed": int}
+BEGINNING: dict[str, Any] = {"task": str, "out": str, "method": str, "seed": int, "examples": str}
 #: What ends it.
 GOALS: dict[str, Any] = {"steps": int, "budget": float, "target": float}
 #: How its simulations are run.
@@ -146,10 +145,7 @@ def _converted(name: str, value: Any, kind: Any, where: str) -> Any:
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"The known ones are {', '.join(names)}."
-    return f"unknown setting {name!r}. {hint}"
+    return f"unknown setting {name!r}. {hint(name, sorted(known))}"
 
 
 def _line_of(name: str, text: str) -> str:

@@ -64,7 +64,8 @@ class Snapshot:
         meshes = tuple("x".join(map(str, shape)) for shape in state.task["resolutions"])
         told = [q for q in queries if q.status == "told"]
         bought = [q for q in told if q.kind == "pool"]
-        last = evaluations[-1] if evaluations else None
+        measurements = [e for e in evaluations if e.metrics["relative_l2"] is not None]
+        last = measurements[-1] if measurements else None
         levels = range(len(meshes))
         return Snapshot(
             step=len(bought),

@@ -10,7 +10,8 @@
     │   └── CheckpointError    a checkpoint is damaged, foreign or from another version
     ├── AcquisitionError     what to choose from, or how, is wrong
     ├── RunError             a run cannot do what it is asked to
-    │   └── FailuresError      too many simulations failed
+    │   ├── FailuresError      too many simulations failed
+    │   └── ExportError        something cannot be taken out of a run
     └── LedgerError          a run's files are missing, damaged, foreign or cannot be written
         └── LedgerLockedError  another process writes the run
 
@@ -21,10 +22,10 @@ import difflib
 from collections.abc import Sequence
 
 
-def hint(name: str, known: Sequence[str]) -> str:
-    """What to do about an unknown name: the nearest known one, or all of them."""
+def hint(name: str, known: Sequence[str], otherwise: str | None = None) -> str:
+    """What to do about an unknown name: the nearest known one, or ``otherwise``, by default all of them."""
     near = difflib.get_close_matches(name, known, n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"The known ones are {', '.join(known)}."
+    return f"Did you mean {near[0]!r}?" if near else otherwise or f"The known ones are {', '.join(known)}."
 
 
 class MrafnoError(Exception):
@@ -69,3 +70,7 @@ class LedgerLockedError(LedgerError):
 
 class FailuresError(RunError):
     """Too many simulations failed."""
+
+
+class ExportError(RunError):
+    """Something cannot be taken out of a run."""

@@ -1,5 +1,6 @@
 """Metrics on examples that no surrogate has seen; training never imports this."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,10 +10,7 @@ from scipy.stats import norm
 from mrafno.grids import Array, relative_l2
 from mrafno.records import Prediction
 from mrafno.surrogate import Surrogate
-from mrafno.surrogate.calibration import gaussian_nll, marginal_nll
-
-#: Central intervals whose coverage is measured.
-INTERVALS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+from mrafno.surrogate.calibration import INTERVALS, gaussian_nll, marginal_nll
 
 
 @dataclass(frozen=True)
@@ -35,8 +33,13 @@ class Metrics:
     coverage: dict[str, float]
 
     def as_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
+        """As JSON values, which have no infinity and no NaN: None in their place."""
+        values = {name: _number(value) for name, value in asdict(self).items() if name != "coverage"}
+        return {**values, "coverage": {name: _number(value) for name, value in self.coverage.items()}}
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def coverage(prediction: Prediction, truth: Array, probability: float) -> float:

@@ -19,7 +19,6 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import (
-    CancelledError,
     Executor,
     Future,
     ProcessPoolExecutor,
@@ -35,10 +34,6 @@ T = TypeVar("T")
 
 #: Seconds to wait for a scheduler to answer.
 _CONNECT = 10
-#: How often a query may lose its worker, when it is isolated and hardly to blame, before it is given up.
-_LOSSES = 3
-#: What becomes of a call when the executor itself is lost. Whatever a simulator raises has been caught.
-_LOST = (CancelledError, OSError)
 #: An environment variable marks everything that the workers of a pool start.
 _MARK = "MRAFNO_WORKERS"
 
@@ -209,6 +204,3 @@ class _Dask(Executor):
             with contextlib.suppress(Exception):
                 self._cluster.close(timeout=10)
             end_marked(f"{_MARK}={self._mark}")
-
-
-# What is under way.

@@ -9,21 +9,24 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mrafno.dataset import Dataset
 from mrafno.errors import CheckpointError, RunError
-from mrafno.evaluate import Metrics, evaluate
 from mrafno.grids import Array, relative_l2
 from mrafno.ledger import Ledger
 from mrafno.methods import get_method
 from mrafno.state import Evaluation, RunState, Training
-from mrafno.surrogate import Surrogate, get_surrogate
-from mrafno.surrogate.base import Fit
-from mrafno.surrogate.held_in import Watch
 from mrafno.tasks.base import Task
+
+if TYPE_CHECKING:
+    # Torch and SciPy take seconds to load, and whoever only tells an output needs neither.
+    from mrafno.evaluate import Metrics
+    from mrafno.surrogate import Surrogate
+    from mrafno.surrogate.base import Fit
+    from mrafno.surrogate.held_in import Watch
 
 #: Where the surrogate's checkpoint is, inside the run directory.
 CHECKPOINT = "surrogate"
@@ -48,7 +51,7 @@ class Learning:
         self._test: tuple[Array, Array] | None = None
         self._unsaved = 0.0
 
-    def train(self, watch: Watch | None = None, *, brief: bool = False) -> Training | None:
+    def train(self, watch: "Watch | None" = None, *, brief: bool = False) -> Training | None:
         """Learn from what was told since the last time, or ``brief``ly take it in; None if there is nothing new."""
         new = [query.id for query in self.state.unlearnt]
         if not new:
@@ -61,8 +64,8 @@ class Learning:
             seconds = time.perf_counter() - started
             self._append(
                 "trained", added=new, step=self.state.step, loss=_number(fit.loss), seconds=seconds,
-                held_in_error=_number(fit.held_in_error), shift=fit.shift, surprises=surprises, events=list(fit.events),
-                brief=brief,
+                held_in_error=_number(fit.held_in_error), held_in_bound=_number(fit.held_in_bound), shift=fit.shift,
+                surprises=surprises, events=list(fit.events), brief=brief,
             )  # fmt: skip
         except BaseException:
             if surrogate.fits != len(self.state.trainings):
@@ -73,7 +76,9 @@ class Learning:
             self.save()
         return self.state.trainings[-1]
 
-    def _fit(self, surrogate: Surrogate, ids: Sequence[str], number: int, brief: bool, watch: Watch | None) -> Fit:
+    def _fit(
+        self, surrogate: "Surrogate", ids: Sequence[str], number: int, brief: bool, watch: "Watch | None"
+    ) -> "Fit":
         """The fit with this number, from 0."""
         data = self._dataset(ids)
         warm = self.settings.retrain == "warm" and number > 0
@@ -84,7 +89,7 @@ class Learning:
             iterations = surrogate.training.warm_iterations  # also of the first, which is on few examples
         return surrogate.fit(data, warm=warm, iterations=iterations, watch=watch)
 
-    def _surprises(self, surrogate: Surrogate, ids: Sequence[str]) -> dict[str, float]:
+    def _surprises(self, surrogate: "Surrogate", ids: Sequence[str]) -> dict[str, float]:
         """Relative errors on examples that were not learnt from yet."""
         if not surrogate.weights:
             return {}
@@ -93,7 +98,7 @@ class Learning:
             here = [id for id in ids if self.state.queries[id].level == level]
             if here:
                 f, y = (np.stack(part) for part in zip(*(self._example(id) for id in here), strict=True))
-                errors = np.minimum(relative_l2(surrogate.predict(f, level).center, y), _LARGEST)
+                errors = np.fmin(relative_l2(surrogate.predict(f, level).center, y), _LARGEST)
                 found.update(zip(here, map(float, errors), strict=True))
         return {id: found[id] for id in ids}
 
@@ -109,11 +114,11 @@ class Learning:
         more = len(new) > share * len(old)
         return more or math.fsum(q.cost for q in new) > share * math.fsum(q.cost for q in old)
 
-    def keep_up(self, watch: Watch | None = None, *, last: bool = False) -> None:
+    def keep_up(self, watch: "Watch | None" = None, *, last: bool = False) -> None:
         """Learn if there is enough new to learn from, measure if it is time; both at the ``last`` step of a run."""
         if last or self._grown():
             self.train(watch)
-        elif len(self.state.unlearnt) >= self.settings.brief:
+        elif len(self.state.unlearnt) >= self.settings.new_examples:
             self.train(watch, brief=True)
         if (last and self.state.step not in {e.step for e in self.state.evaluations}) or self.state.due:
             self.evaluate()
@@ -128,7 +133,7 @@ class Learning:
         self._append("evaluated", step=self.state.step, cost=self.state.cost, metrics=metrics, seconds=seconds)
         return self.state.evaluations[-1]
 
-    def measured(self, surrogate: Surrogate) -> Metrics:
+    def measured(self, surrogate: "Surrogate") -> "Metrics":
         """Any surrogate on this run's test examples; nothing is recorded."""
         tests = self.state.of_kind("test", "told")
         if not tests:
@@ -136,6 +141,8 @@ class Learning:
         if self._test is None or len(self._test[0]) != len(tests):
             pairs = [self._example(q.id, keep=False) for q in tests]
             self._test = np.stack([f for f, _ in pairs]), np.stack([y for _, y in pairs])
+        from mrafno.evaluate import evaluate
+
         return evaluate(surrogate, *self._test)
 
     def examples(self) -> Dataset:
@@ -143,7 +150,7 @@ class Learning:
         return self._dataset(self.state.learnt)
 
     @property
-    def surrogate(self) -> Surrogate:
+    def surrogate(self) -> "Surrogate":
         """The surrogate after the last training: from its checkpoint, and what that lacks learnt again."""
         if self._surrogate is None:
             surrogate = self._saved() or self._blank()
@@ -154,17 +161,21 @@ class Learning:
             self._surrogate = surrogate
         return self._surrogate
 
-    def _blank(self) -> Surrogate:
+    def _blank(self) -> "Surrogate":
+        from mrafno.surrogate import get_surrogate
+
         settings: dict[str, Any] = {"preset": self.settings.preset, "seed": self.state.seed}
         if self.method.inference == "ensemble":
             settings["members"] = self.settings.members
         return get_surrogate(self.method.inference, self.task.domain, **settings)
 
-    def _saved(self) -> Surrogate | None:
+    def _saved(self) -> "Surrogate | None":
         """The checkpoint, if there is one that fits the ledger."""
         folder = self.ledger.folder / CHECKPOINT
         if not os.path.lexists(folder):
             return None
+        from mrafno.surrogate import Surrogate
+
         try:
             for path in (folder, folder / "surrogate.json", *folder.glob("*.safetensors")):
                 _refuse_link(path)

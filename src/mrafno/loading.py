@@ -5,7 +5,6 @@ only when it is started by itself stands under ``if __name__ == "__main__":``.
 """
 
 import contextlib
-import difflib
 import importlib
 import importlib.util
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mrafno.errors import MrafnoError, TaskError
+from mrafno.errors import MrafnoError, TaskError, hint
 from mrafno.tasks import TASKS, Task, get_task
 
 _FORMS = "Give the name of a problem (see `mrafno tasks`), FILE.py:NAME or package.module:NAME."
@@ -41,9 +40,7 @@ class Source:
             raise TaskError(f"task {text!r}: say which object in the file is the task, as in {text}:task.")
         if not colon:
             if text not in TASKS:
-                near = difflib.get_close_matches(text, TASKS, n=1)
-                hint = f"Did you mean {near[0]!r}? " if near else ""
-                raise TaskError(f"unknown task {text!r}. {hint}The known ones are {', '.join(TASKS)}. {_FORMS}")
+                raise TaskError(f"unknown task {text!r}. {hint(text, list(TASKS))} {_FORMS}")
             return Source(text)
         if not where or not name.isidentifier():
             raise TaskError(f"task {text!r}: {name!r} is no name of a Python object. {_FORMS}")
@@ -90,10 +87,10 @@ class Source:
 
     def _object(self, module: ModuleType, name: str) -> Task:
         if not hasattr(module, name):
-            known = [key for key, value in vars(module).items() if isinstance(value, Task)]
-            near = difflib.get_close_matches(name, [key for key in vars(module) if not key.startswith("_")], n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Tasks in it: {', '.join(known) or 'none'}."
-            raise TaskError(f"task {self.text}: it has no {name!r}. {hint}")
+            tasks = [key for key, value in vars(module).items() if isinstance(value, Task)]
+            known = [key for key in vars(module) if not key.startswith("_")]
+            advice = hint(name, known, f"Tasks in it: {', '.join(tasks) or 'none'}.")
+            raise TaskError(f"task {self.text}: it has no {name!r}. {advice}")
         found: Any = getattr(module, name)
         if not isinstance(found, Task) and callable(found):
             found = found()

@@ -61,8 +61,8 @@ class Run(AskTell):
         Args:
             steps: chosen examples that the run is to have in all.
             budget: cost of the chosen examples in all; it is never exceeded.
-            target: relative error; the run ends when its own estimate, on examples that single networks have not
-                learnt from, is lower. The test examples are not looked at.
+            target: relative error; the run ends when it is sure, by examples that single networks have not learnt
+                from, that its own is lower: see :attr:`RunState.bound`. The test examples are not looked at.
             executor: what runs simulations, or what makes such a thing anew when its workers die; by default this
                 process.
             workers: simulations that run at a time, where the executor has more than one worker.
@@ -178,8 +178,8 @@ class Run(AskTell):
         self.keep_up(lambda done, *_: tell("training", done), last=over)
         if over:
             return f"finished {step} step{'s' * (step != 1)}"
-        if target is not None and (estimate := self.state.estimate) is not None and estimate <= target:
-            return f"reached the target: estimated error {estimate:.3g}"
+        if target is not None and (bound := self.state.bound) is not None and bound <= target:
+            return f"reached the target: estimated error {self.state.estimate:.3g}, at most {bound:.3g}"
         return None
 
     def _exhausted(self, budget: float | None) -> str:
@@ -263,14 +263,15 @@ class Run(AskTell):
         folder = self.ledger.folder / SPOOL
         if not folder.exists():
             return
-        found, complaints = read_spool(folder)
+        queries = self.state.queries.values()
+        waiting = [q for q in queries if q.status in ("running", "expired")]
+        # What is settled is not read again; what nobody asked for is complained about, and left.
+        clear_spool(folder, set(self.state.queries) - {q.id for q in waiting})
+        found, complaints = read_spool(folder, [self.query(q) for q in waiting])
         self.ledger.damage += complaints
         for id, observation in found.items():
-            asked = self.state.queries.get(id)
-            if asked is None or observation.output is None:
-                continue
-            again = asked.row in self.state.used_rows(asked.kind)
-            if asked.status == "running" or (asked.status == "expired" and not again):
+            # Telling one may settle another.
+            if observation.output is not None and self.state.queries[id].status in ("running", "expired"):
                 self.tell(id, observation.output, seconds=observation.seconds)
         clear_spool(folder, list(found))
 

@@ -30,7 +30,7 @@ class RunSettings:
         refresh: growth of the examples, in number or in cost, after which the surrogate learns anew from all of them,
             as a share. 0 for after every batch.
         brief: new examples after which it takes them in by a brief fit; until then choices count on them as on what is
-            running. That goes well for one less than there are members: they span no more directions.
+            running. None for one less than there are members, which goes well: they span no more directions.
         first: iterations of the first fit; None for as many as of the later ones.
         iterations: of each later fit; None for the surrogate's own number, of warm fits or of fits from scratch.
         evaluate: steps between measurements on the test examples.
@@ -52,7 +52,7 @@ class RunSettings:
     members: int = 5
     retrain: Retrain = "warm"
     refresh: float = 0.25
-    brief: int = 4
+    brief: int | None = None
     first: int | None = None
     iterations: int | None = None
     evaluate: int = 10
@@ -69,10 +69,9 @@ class RunSettings:
             ("members", 2),
             ("evaluate", 1),
             ("retries", 0),
-            ("brief", 1),
         ):
             _whole(name, getattr(self, name), least)
-        for name in ("targets", "candidates", "first", "iterations"):
+        for name in ("targets", "candidates", "brief", "first", "iterations"):
             if getattr(self, name) is not None:
                 _whole(name, getattr(self, name), 1)
         for name, kind in (("schedule", Schedule), ("preset", Preset), ("retrain", Retrain)):
@@ -87,6 +86,11 @@ class RunSettings:
             raise RunError(f"settings: renormalise is True or False, got {self.renormalise!r}.")
         if self.lease is not None and not (_real(self.lease) and self.lease > 0):
             raise RunError(f"settings: a lease is a positive number of seconds or None, got {self.lease!r}.")
+
+    @property
+    def new_examples(self) -> int:
+        """After how many new examples a brief fit takes them in."""
+        return max(self.members - 1, 1) if self.brief is None else self.brief
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""

@@ -33,6 +33,7 @@ class Asked:
         choice: what the choice rested on: score, costs, and the best score of every level.
         cost: what it cost, in the task's unit; seconds: how long it took.
         measured: how many measurements there were when it was told.
+        imported: whether somebody had simulated it before the run began.
     """
 
     id: str
@@ -51,13 +52,15 @@ class Asked:
     reason: str | None = None
     answered: float | None = None
     measured: int = 0
+    imported: bool = False
 
 
 @dataclass(frozen=True)
 class Training:
     """A fit: which queries it added, and how it ended.
 
-    ``surprises`` are the relative errors on the added examples of the surrogate that had not learnt from them yet.
+    ``surprises`` are the relative errors on the added examples of the surrogate that had not learnt from them yet;
+    ``held_in_bound`` is what the mean of the held-in errors is below with 95 % confidence.
     """
 
     added: tuple[str, ...]
@@ -69,11 +72,12 @@ class Training:
     surprises: dict[str, float]
     events: tuple[str, ...] = ()
     brief: bool = False
+    held_in_bound: float | None = None
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics on the test examples after a step, and what had been spent by then."""
+    """Metrics on the test examples after a step, and what had been spent by then; None is no finite number."""
 
     step: int
     cost: float
@@ -90,6 +94,8 @@ class RunState:
     seed: int = 0
     settings: RunSettings = field(default_factory=RunSettings)
     created: float = 0.0
+    #: How many examples of each level the run was given at its beginning; empty if none.
+    given: tuple[int, ...] = ()
     #: All inputs of a task that is not one of ours.
     inputs: ArrayFile | None = None
     queries: dict[str, Asked] = field(default_factory=dict)
@@ -129,20 +135,39 @@ class RunState:
         self.created = at
         self.task, self.method, self.seed = data["task"], data["method"], data["seed"]
         self.settings = RunSettings(**data["settings"])
+        self.given = tuple(data.get("given", ()))
 
     def _inputs(self, at: float, *, inputs: dict[str, Any]) -> None:
         del at
         self.inputs = ArrayFile.from_json(inputs)
+
+    def _imported(self, at: float, *, examples: list[dict[str, Any]]) -> None:
+        for values in examples:
+            files = {name: ArrayFile.from_json(values[name]) for name in ("input", "output")}
+            about = {"kind": "initial", "step": None, "status": "told", "asked": at, "answered": at, "imported": True}
+            query = Asked(**{**values, **files, **about})
+            self.queries[query.id] = query
 
     def _asked(self, at: float, *, queries: list[dict[str, Any]]) -> None:
         for values in queries:
             query = Asked(**{**values, "asked": at, "input": ArrayFile.from_json(values["input"])})
             self.queries[query.id] = query
 
-    def _told(self, at: float, *, id: str, output: dict[str, Any], cost: float, seconds: float | None) -> None:
+    def _told(
+        self,
+        at: float,
+        *,
+        id: str,
+        output: dict[str, Any],
+        cost: float,
+        seconds: float | None,
+        repeats: str | None = None,
+    ) -> None:
         query = self.queries[id]
         query.status, query.answered, query.measured = "told", at, len(self.evaluations)
         query.output, query.cost, query.seconds = ArrayFile.from_json(output), cost, seconds
+        if repeats is not None:
+            self._closed(id, "abandoned", f"{repeats} answered the same simulation before", at)
 
     def _failed(self, at: float, *, id: str, reason: str) -> None:
         self._closed(id, "failed", reason, at)
@@ -173,6 +198,15 @@ class RunState:
             self.forgiven |= {q.id for q in self.queries.values() if q.status == "failed"}
 
     # Questions.
+
+    def imported(self, level: int) -> list[Asked]:
+        """Examples of a level that the run was given at its beginning."""
+        return [q for q in self.queries.values() if q.imported and q.level == level]
+
+    def twins(self, query: Asked, *statuses: Status) -> list[Asked]:
+        """Other queries for the same simulation with one of these statuses: a lease ended, and it was asked again."""
+        same = [q for q in self.of_kind(query.kind, *statuses) if (q.row, q.level) == (query.row, query.level)]
+        return [q for q in same if q.id != query.id]
 
     def of_kind(self, kind: Kind, *statuses: Status) -> list[Asked]:
         """Queries of a kind with one of these statuses (any, if none is given), as they were asked."""
@@ -225,6 +259,20 @@ class RunState:
         """The run's own estimate of its error: the median of the last held-in errors of single networks."""
         errors = [t.held_in_error for t in self.trainings[-_RECENT:] if t.held_in_error is not None]
         return median(errors) if errors else None
+
+    @property
+    def bound(self) -> float | None:
+        """What the run's own estimate would be if luck had been against it: the median of the last upper bounds.
+
+        None while the last few trainings do not all have one, so that no single lucky fit decides anything.
+        """
+        bounds = [t.held_in_bound for t in self.trainings[-_RECENT:] if t.held_in_bound is not None]
+        return median(bounds) if len(bounds) == _RECENT else None
+
+    @property
+    def measurements(self) -> list[Evaluation]:
+        """Those whose relative error is a finite number, which is all but for outputs that are next to nothing."""
+        return [e for e in self.evaluations if e.metrics["relative_l2"] is not None]
 
     @property
     def due(self) -> bool:

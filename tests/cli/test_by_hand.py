@@ -107,7 +107,9 @@ def test_what_cannot_be_told_changes_nothing(created, tmp_path):
     )
     assert refusal("q000099", good) == "error: run: nobody asked for 'q000099'. Running now: q000001.\n"
     assert refusal("../q1", good) == "error: run: nobody asked for '../q1'. Running now: q000001.\n"
-    assert refusal(other["id"], np.ones((1, 8))).startswith("error: tiny: the simulation on level 0 returned shape")
+    assert refusal(other["id"], np.ones((1, 8))).startswith(
+        "error: run: the output of q000001 has shape (1, 8), level 0 of tiny gives (1, 9)"
+    )
     assert refusal(other["id"], np.full((1, 9), np.nan)).startswith("error: tiny: ")
     assert "hold" in refusal(other["id"], np.array([{}], dtype=object))
     assert refusal(other["id"], good, cost=-1).startswith("error: run: the cost of q000001 must be a number")

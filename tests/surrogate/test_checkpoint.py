@@ -140,6 +140,18 @@ class Died(BaseException):
     """A process that ends at once, as far as a test can play it."""
 
 
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_files_follow_the_umask(tmp_path, ensemble, mask):
+    before = os.umask(mask)
+    try:
+        ensemble.save(tmp_path / "saved")
+    finally:
+        os.umask(before)
+    files = list((tmp_path / "saved").iterdir())
+    assert len(files) == 2
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o666 & ~mask}
+
+
 @pytest.mark.parametrize("call", ["fsync", "replace", "unlink"])
 @pytest.mark.parametrize("time", range(4))
 def test_a_save_that_dies_leaves_the_old_or_the_new(folder, ensemble, newer, monkeypatch, call, time):
@@ -339,3 +351,41 @@ def test_nothing_is_unpickled_anywhere():
         for word in [*words, "pickle"] if path.parent.name == "surrogate" else words:
             assert word not in text, (path, word)
         assert not re.search(r"from pickle import .*load", text), path
+
+
+# Coverage, and folders of runs.
+
+
+def test_coverage_is_kept_and_may_be_missing(ensemble, tmp_path):
+    """Checkpoints were written before it was measured."""
+    ensemble.save(tmp_path)
+    again = Surrogate.load(tmp_path)
+    assert (again.held_in, again.coverage) == (ensemble.held_in, ensemble.coverage)
+    values = json.loads((tmp_path / "surrogate.json").read_bytes())
+    older = {name: value for name, value in values.items() if name not in ("held_in", "coverage")}
+    (tmp_path / "surrogate.json").write_text(json.dumps(checkpoint._sealed(older)))
+    older = Surrogate.load(tmp_path)
+    assert (older.held_in, older.coverage) == (0, {})
+    assert older.shift == ensemble.shift
+
+
+def test_the_folder_of_a_run_will_do(ensemble, tmp_path):
+    (tmp_path / "ledger.jsonl").write_text("")
+    with pytest.raises(CheckpointError, match="it has no checkpoint of its surrogate yet"):
+        Surrogate.load(tmp_path)
+    ensemble.save(tmp_path / "surrogate")
+    f = np.ones((1, 1, 17))
+    np.testing.assert_array_equal(Surrogate.load(tmp_path).predict(f).mean, ensemble.predict(f).mean)
+
+
+def test_a_checkpoint_that_is_replaced_while_it_is_read_is_read_anew(ensemble, newer, tmp_path, monkeypatch):
+    ensemble.save(tmp_path)
+    read, saved = checkpoint._tensors, []
+
+    def slow(folder, described):
+        if not saved:
+            saved.append(newer.save(tmp_path))  # removes the tensors that are about to be read
+        return read(folder, described)
+
+    monkeypatch.setattr(checkpoint, "_tensors", slow)
+    assert Surrogate.load(tmp_path).seed == newer.seed

@@ -12,6 +12,7 @@ from mrafno.dataset import Dataset, Normaliser
 from mrafno.errors import SurrogateError, TrainingError
 from mrafno.grids import Domain, Grid, relative_l2
 from mrafno.surrogate import SURROGATES, Ensemble, Langevin, Point, Surrogate, Variational, base, get_surrogate
+from mrafno.surrogate.held_in import HeldInExamples
 from mrafno.surrogate.inference import Dynamics
 from mrafno.surrogate.network import MemberFNO
 
@@ -648,3 +649,33 @@ def test_a_level_without_examples_is_predicted_as_the_nearest_below():
     assert equal(surrogate.predict(f, 1), surrogate.predict(f, 0, grid=LINE.grids[1]))
     surrogate.fit(data_of(LINE), warm=True)
     assert not equal(surrogate.predict(f, 1), surrogate.predict(f, 0, grid=LINE.grids[1]))
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fit_that_fails_at_its_end_leaves_everything_as_it_was(kind, warm, monkeypatch):
+    surrogate, other = made(kind), made(kind)
+    names = ("normaliser", "shift", "learnt", "fits", *surrogate.stacks)
+    data = data_of(LINE)
+    for one in (surrogate, other):
+        one.fit(data)
+    before = {name: copy.deepcopy(getattr(surrogate, name)) for name in names}
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(HeldInExamples, "shift", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            surrogate.fit(data_of(LINE, (8, 8)), warm=warm)
+    for name in names:
+        now = getattr(surrogate, name)
+        if name in surrogate.stacks:
+            assert now.keys() == before[name].keys()
+            assert all(torch.equal(now[key], value) for key, value in before[name].items())
+        else:
+            assert now == before[name], name
+    for one in (surrogate, other):
+        one.fit(data_of(LINE, (8, 8)), warm=warm)
+    f = data.inputs[1]
+    assert equal(surrogate.predict(f), other.predict(f))

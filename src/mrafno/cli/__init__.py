@@ -4,7 +4,7 @@ Commands import what they need when they run, so that ``--help`` answers at once
 ``@app.command()`` in one of these modules, which are imported here for that; errors end in :mod:`mrafno.cli.program`.
 """
 
-from mrafno.cli import by_hand, looking, running, studying
+from mrafno.cli import by_hand, looking, running, serving, studying, taking
 from mrafno.cli.program import app, main
 
-__all__ = ["app", "by_hand", "looking", "main", "running", "studying"]
+__all__ = ["app", "by_hand", "looking", "main", "running", "serving", "studying", "taking"]

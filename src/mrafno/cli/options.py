@@ -155,6 +155,13 @@ Initial = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="First examples of every mesh. \\[default: 10]", rich_help_panel=_CHOICE),
 ]
+Examples = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Earlier simulations in place of as many first ones: .npz with input_0, output_0, input_1 "
+        "and so on by mesh, and perhaps cost_0 and so on.", rich_help_panel=_CHOICE,
+    ),
+]  # fmt: skip
 Test = Annotated[
     int | None,
     typer.Option(

@@ -18,7 +18,10 @@ FAILURES = 3
 INTERRUPTED = 130
 
 #: In which order ``--help`` lists the commands; others come after them.
-_ORDER = ("run", "resume", "show", "compare", "report", "create", "ask", "tell", "fail", "abandon", "tasks")
+_ORDER = (
+    *("run", "resume", "show", "compare", "report", "dashboard", "predict", "export"),
+    *("create", "ask", "tell", "fail", "abandon", "tasks"),
+)
 
 _EPILOG = """
 [bold]Exit codes:[/] 0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 130 interrupted (Ctrl-C).

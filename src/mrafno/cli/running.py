@@ -36,6 +36,7 @@ def run(
     seed: options.Seed = None,
     pool: options.Pool = None,
     initial: options.Initial = None,
+    examples: options.Examples = None,
     test: options.Test = None,
     batch: options.Batch = None,
     schedule: options.Schedule = None,
@@ -77,6 +78,7 @@ def create(
     seed: options.Seed = None,
     pool: options.Pool = None,
     initial: options.Initial = None,
+    examples: options.Examples = None,
     test: options.Test = None,
     batch: options.Batch = None,
     schedule: options.Schedule = None,
@@ -148,8 +150,7 @@ def _values(ctx: typer.Context) -> dict[str, Any]:
 
     flags = given(ctx)
     file, settings = flags.pop("config", None), flags.pop("setting", ())
-    if "out" in flags:
-        flags["out"] = str(flags["out"])
+    flags = {name: str(value) if isinstance(value, Path) else value for name, value in flags.items()}
     values = config.gathered(flags, settings, file)
     for name, flag in (("task", "TASK"), ("out", "--out DIR")):
         if name not in values:
@@ -164,7 +165,7 @@ def _created(values: dict[str, Any]) -> "Run":
     from mrafno.run import Run
 
     source = Source.of(values["task"])
-    begun = config.pick(values, ["method", "seed", *config.run_settings()])
+    begun = config.pick(values, ["method", "seed", "examples", *config.run_settings()])
     it = Run.create(values["out"], source.load(by_value="dask" in values), **begun)
     try:
         remember(it.ledger.folder, Call(source, config.pick(values, config.GOALS | config.SIMULATIONS)))

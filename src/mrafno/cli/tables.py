@@ -107,7 +107,7 @@ def comparison(runs: Sequence[tuple[Path, RunState]], errors: Sequence[float]) -
 
 
 def _curve(state: RunState) -> Curve | None:
-    measured = [(e.cost, e.metrics["relative_l2"]) for e in state.evaluations]
+    measured = [(e.cost, e.metrics["relative_l2"]) for e in state.measurements]
     return Curve(*zip(*measured, strict=True)) if measured else None
 
 

@@ -151,8 +151,8 @@ def _runs(groups: Sequence[Group]) -> Cells:
     for group in groups:
         for run in sorted(group.runs, key=lambda run: run.state.seed):
             state, error = run.state, "not measured"
-            if state.evaluations:
-                last = state.evaluations[-1]
+            if state.measurements:
+                last = state.measurements[-1]
                 error = f"{last.metrics['relative_l2']:.4f} (step {last.step})"
             time = duration(sum(seconds(run)[0].values()))
             numbers = (str(state.seed), str(state.step), f"{state.cost:.6g}")

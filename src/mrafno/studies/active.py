@@ -209,7 +209,7 @@ class Result:
 
 def curve_of(state: RunState) -> Curve:
     """A run's errors and what had been spent by then."""
-    every = [(e.cost, e.metrics["relative_l2"]) for e in state.evaluations]
+    every = [(e.cost, e.metrics["relative_l2"]) for e in state.measurements]
     return Curve(tuple(cost for cost, _ in every), tuple(error for _, error in every))
 
 
@@ -220,7 +220,7 @@ def results(setup: Setup, entries: Sequence[Entry], runs: Path) -> dict[str, lis
         for seed in setup.numbers:
             job = setup.job(entry, seed)
             state = read(job, runs)
-            if state is not None and state.evaluations:
+            if state is not None and state.measurements:
                 found.setdefault(entry.label, []).append(Result(job, runs / job.name, state))
     return found
 

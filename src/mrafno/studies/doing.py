@@ -46,7 +46,7 @@ class News:
         """Of a run that may not have begun."""
         if state is None:
             return News(0, 0.0, None, phase, reason)
-        error = state.evaluations[-1].metrics["relative_l2"] if state.evaluations else None
+        error = state.measurements[-1].metrics["relative_l2"] if state.measurements else None
         return News(state.step, state.cost, error, phase, reason)
 
 

@@ -220,5 +220,6 @@ def table(results: Sequence[dict[str, Any]]) -> list[Row]:
     return rows
 
 
-def _mean_std(values: Sequence[float]) -> tuple[float, float]:
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+def _mean_std(values: Sequence[float | None]) -> tuple[float, float]:
+    numbers = np.asarray(values, dtype=np.float64)  # with NaN for what was not finite
+    return float(numbers.mean()), float(numbers.std(ddof=1)) if len(numbers) > 1 else 0.0

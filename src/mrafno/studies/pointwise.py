@@ -93,7 +93,7 @@ def predicted(result: Result, f: Array) -> Fields:
         why = f" ({reader.trouble})" if reader.trouble else ""
         raise MrafnoError(f"study: {result.folder} holds no surrogate{why}. Go on with the run: without --report.")
     step = result.state.trainings[max(reader.surrogate.fits, 1) - 1].step
-    last = [e for e in result.state.evaluations if e.step <= step][-1]
+    last = [e for e in result.state.measurements if e.step <= step][-1]
     return Fields(prediction.center, step, last.cost, last.metrics["relative_l2"])
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mrafno.dataset import Dataset, Normaliser
@@ -21,6 +22,7 @@ from mrafno.surrogate.divergence import make_up, refuse_broken
 from mrafno.surrogate.held_in import HeldInExamples, Reporter, Watch
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.presets import network_preset, training_preset
+from mrafno.surrogate.shapes import as_functions
 from mrafno.surrogate.spectral import Mesh
 from mrafno.surrogate.training import (
     Batches,
@@ -49,6 +51,8 @@ class Fit:
             some (the ensemble's own error is smaller); NaN if nothing was held in.
         shift: what calibration added to the log-variances.
         events: restarts and the like, in words.
+        held_in_bound: what that mean is below with 95 % confidence, on the finest level of all; NaN if too few
+            examples were held in to say.
     """
 
     loss: float
@@ -56,6 +60,7 @@ class Fit:
     shift: float
     events: tuple[str, ...] = ()
     history: History = field(default_factory=History, compare=False, repr=False)
+    held_in_bound: float = math.nan
 
 
 class Surrogate(abc.ABC):
@@ -110,6 +115,9 @@ class Surrogate(abc.ABC):
         self.normaliser: Normaliser | None = None
         self.weights: dict[str, Tensor] = {}
         self.shift = 0.0
+        #: Examples that networks left out, and the share of their values inside the intervals of each probability.
+        self.held_in = 0
+        self.coverage: dict[str, float] = {}
         self.learnt: tuple[int, ...] = ()
         self.fits = 0
 
@@ -143,12 +151,16 @@ class Surrogate(abc.ABC):
         settings = self.training.of_fit(max(len(data), 1), warm=warm, brief=brief)
         if iterations is not None:
             settings = settings.changed(iterations=iterations)
-        before = self.normaliser, self.weights, self.shift, self.learnt
+        before = {
+            name: getattr(self, name)
+            for name in ("normaliser", "shift", "held_in", "coverage", "learnt", "fits", *self.stacks)
+        }
         try:
             return self._fit_and_calibrate(data, settings, warm, watch)
         except BaseException:
             # A fit that fails or is interrupted leaves the model of the last one.
-            self.normaliser, self.weights, self.shift, self.learnt = before
+            for name, value in before.items():
+                setattr(self, name, value)
             raise
 
     def _fit_and_calibrate(self, data: Dataset, settings: TrainingSettings, warm: bool, watch: Watch | None) -> Fit:
@@ -170,9 +182,10 @@ class Surrogate(abc.ABC):
         self._report = Reporter(self, held_in, watch)
         history = self._fit(batches, settings, warm)
         self.fits += 1
-        error = held_in.error(self)
+        error, bound = held_in.error(self), held_in.bound(self)
         self.shift = held_in.shift(self)
-        return Fit(float(np.mean(history.losses[-1])), error, self.shift, tuple(history.events), history)
+        self.held_in, self.coverage = held_in.coverage(self)
+        return Fit(float(np.mean(history.losses[-1])), error, self.shift, tuple(history.events), history, bound)
 
     @abc.abstractmethod
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
@@ -228,11 +241,13 @@ class Surrogate(abc.ABC):
         return self.members
 
     def predict(
-        self, f: Array, level: int | None = None, *, grid: Grid | None = None, units: Units = "physical"
+        self, f: ArrayLike, level: int | None = None, *, grid: Grid | None = None, units: Units = "physical"
     ) -> Prediction:
-        """Predict the outputs of inputs ``(n, in_channels, *grid)``.
+        """Predict the outputs of inputs; ``center`` and ``std`` of the result are ``(n, out_channels, *grid)``.
 
         Args:
+            f: ``(n, in_channels, *grid)``, on any grid; or one function, ``(in_channels, *grid)``, or ``(*grid)`` if
+                there is one channel, for which n is 1.
             level: the resolution whose solver is imitated, or the nearest below it that had examples; None for the
                 finest.
             grid: where the inputs are given and outputs are wanted, any grid; None for the level's own, or, if the
@@ -256,7 +271,7 @@ class Surrogate(abc.ABC):
             log_var_all = log_var_all + self.normaliser.log_scale
         return Prediction(mean_all, log_var_all)
 
-    def features(self, f: Array, level: int | None = None, *, grid: Grid | None = None) -> Array:
+    def features(self, f: ArrayLike, level: int | None = None, *, grid: Grid | None = None) -> Array:
         """Output of the last Fourier layer, averaged over samples: ``(n, width, *grid)``; arguments as of predict."""
         f, level, mesh = self._placed(f, level, grid)
         network, masks = self._network()
@@ -267,21 +282,14 @@ class Surrogate(abc.ABC):
             ]
         return np.concatenate(parts)
 
-    def _placed(self, f: Array, level: int | None, grid: Grid | None) -> tuple[Array, int, Mesh]:
+    def _placed(self, f: ArrayLike, level: int | None, grid: Grid | None) -> tuple[Array, int, Mesh]:
         """Check inputs, and find the level and the mesh they are on."""
         if not self.weights or self.normaliser is None:
             raise SurrogateError("surrogate: it has not been fitted. Call fit first, or load a checkpoint.")
-        f = np.asarray(f, dtype=np.float64)
+        f = as_functions(f, self.domain)
         level = self.domain.levels - 1 if level is None else level
         if not 0 <= level < self.domain.levels:
             raise SurrogateError(f"surrogate: unknown level {level}; it knows 0 to {self.domain.levels - 1}.")
-        if f.ndim != 2 + self.domain.dim or f.shape[1] != self.domain.in_channels or not len(f):
-            raise SurrogateError(
-                f"surrogate: inputs of shape {f.shape} are not (n, {self.domain.in_channels}, grid of "
-                f"{self.domain.dim} axes)."
-            )
-        if not np.isfinite(f).all():
-            raise SurrogateError("surrogate: the inputs have NaN or infinite values.")
         grid = grid or Grid(f.shape[2:], self.domain.grids[level].layout)
         if grid.shape != f.shape[2:]:
             raise SurrogateError(f"surrogate: inputs of shape {f.shape} are not on the given grid {grid.shape}.")
@@ -336,7 +344,12 @@ class Surrogate(abc.ABC):
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str = "auto", model: Build | None = None) -> Self:
-        """Read a checkpoint of this way of inference; ``Surrogate.load`` reads one of any."""
+        """Read a checkpoint of this way of inference; ``Surrogate.load`` reads one of any.
+
+        Args:
+            folder: of a checkpoint, or of a run, which keeps its last checkpoint inside.
+            device, model: as for a new one.
+        """
         from mrafno.surrogate import checkpoint
 
         found = checkpoint.load(folder, device=device, model=model)

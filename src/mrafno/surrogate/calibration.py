@@ -13,6 +13,9 @@ from scipy.optimize import minimize_scalar
 from mrafno.grids import Array
 from mrafno.records import Prediction
 
+#: Central intervals whose coverage is measured.
+INTERVALS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+
 
 def gaussian_nll(prediction: Prediction, truth: Array) -> Array:
     r"""Negative log likelihood of each output, ``(n,)`` nats, under the matched Gaussian with its full covariance.

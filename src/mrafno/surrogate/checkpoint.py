@@ -13,9 +13,7 @@ the old checkpoint or the new one.
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +25,7 @@ from torch import Tensor
 
 from mrafno._version import __version__
 from mrafno.dataset import Normaliser
+from mrafno.durable import make_folder, write_bytes
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Domain, Grid
 from mrafno.surrogate.adapters import Build
@@ -39,6 +38,9 @@ from mrafno.surrogate.training import TrainingSettings
 VERSION = 1
 #: From each older version, how its description becomes one of the next version.
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+#: Where a run keeps its checkpoint.
+RUN_FOLDER = "surrogate"
 
 _FORMAT = "mrafno surrogate"
 _DESCRIPTION = "surrogate.json"
@@ -59,12 +61,9 @@ def save(surrogate: Surrogate, folder: Path | str) -> None:
         json.loads(json.dumps({**_described(surrogate), "tensors": digest}, default=lambda v: v.item()))
     )
     try:
-        new = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
-        if new:
-            _sync(folder.parent)
-        _replace(_tensor_file(folder, digest), content)
-        _replace(folder / _DESCRIPTION, (json.dumps(described, indent=1, allow_nan=False) + "\n").encode())
+        make_folder(folder)
+        write_bytes(_tensor_file(folder, digest), content)
+        write_bytes(folder / _DESCRIPTION, (json.dumps(described, indent=1, allow_nan=False) + "\n").encode())
         for old in folder.glob("weights-*.safetensors"):
             if old != _tensor_file(folder, digest):
                 old.unlink(missing_ok=True)
@@ -79,11 +78,22 @@ def load(folder: Path | str, *, device: str = "auto", model: Build | None = None
     """Read a surrogate back, bit for bit.
 
     Args:
+        folder: the checkpoint's, or that of a run, which keeps its last checkpoint inside and may go on meanwhile.
         device: where it will live, as for a new one.
         model: what the surrogate was made with, if its network is a module of your own: code is not in a checkpoint.
     """
-    folder = Path(folder)
-    described = _upgraded(folder, _description(folder))
+    folder = _checkpoint_in(Path(folder))
+    while True:
+        values = _description(folder)
+        try:
+            return _loaded(folder, _upgraded(folder, values), device, model)
+        except CheckpointError:
+            # Unless a writer replaced it while it was read: then there is another one to read.
+            if _description(folder) == values:
+                raise
+
+
+def _loaded(folder: Path, described: dict[str, Any], device: str, model: Build | None) -> Surrogate:
     tensors = _tensors(folder, described)
     try:
         _check_model(folder, described["model"], model)
@@ -100,6 +110,9 @@ def load(folder: Path | str, *, device: str = "auto", model: Build | None = None
             surrogate.normaliser = Normaliser.from_json(described["normaliser"])
         surrogate.shift, surrogate.fits = float(described["shift"]), int(described["fits"])
         surrogate.learnt = tuple(int(level) for level in described["learnt"])
+        # Those written before coverage was measured do not say it.
+        surrogate.held_in = int(described.get("held_in", 0))
+        surrogate.coverage = {str(p): float(share) for p, share in described.get("coverage", {}).items()}
         _restore(surrogate, tensors)
     except CheckpointError:
         raise
@@ -145,6 +158,8 @@ def _described(surrogate: Surrogate) -> dict[str, Any]:
         "dtype": str(surrogate.dtype).removeprefix("torch."),
         "normaliser": None if surrogate.normaliser is None else surrogate.normaliser.as_json(),
         "shift": surrogate.shift,
+        "held_in": surrogate.held_in,
+        "coverage": surrogate.coverage,
         "learnt": list(surrogate.learnt),
         "fits": surrogate.fits,
     }
@@ -259,32 +274,17 @@ def _restore(surrogate: Surrogate, tensors: dict[str, Tensor]) -> None:
 # Files.
 
 
+def _checkpoint_in(folder: Path) -> Path:
+    """The folder of the checkpoint: the given one, or the one inside if that is a run's."""
+    if (folder / _DESCRIPTION).exists() or not (folder / "ledger.jsonl").exists():
+        return folder
+    if not (folder / RUN_FOLDER / _DESCRIPTION).exists():
+        raise CheckpointError(
+            f"run {folder}: it has no checkpoint of its surrogate yet. One is written when the run stops or is closed, "
+            "and now and then while it learns: advance it first."
+        )
+    return folder / RUN_FOLDER
+
+
 def _tensor_file(folder: Path, digest: str) -> Path:
     return folder / f"weights-{digest[:16]}.safetensors"
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Put a file in its place in one step, safely on the disk before and after."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    """Make a folder's list of names safe, where the system can."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -14,7 +14,6 @@ Whatever the way, the result is a stack of weights with the sample axis in front
 prediction, checkpoints and features are written once.
 """
 
-import difflib
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from mrafno.errors import SurrogateError
+from mrafno.errors import SurrogateError, hint
 from mrafno.grids import Domain
 from mrafno.surrogate.base import Surrogate, seed_of
 from mrafno.surrogate.divergence import detached
@@ -286,12 +285,10 @@ def get_surrogate(name: str, domain: Domain, **settings: Any) -> Surrogate:
         raise SurrogateError(f"unknown inference {name!r}. The known ones are {', '.join(SURROGATES)}.")
     kind = SURROGATES[name]
     known = {*inspect.signature(kind.__init__).parameters, *inspect.signature(Surrogate.__init__).parameters}
+    known -= {"self", "settings"}
     for setting in settings:
-        if setting not in known - {"self", "settings"}:
-            near = difflib.get_close_matches(setting, known, n=1)
-            raise SurrogateError(
-                f"{name}: unknown setting {setting!r}." + (f" Did you mean {near[0]!r}?" if near else "")
-            )
+        if setting not in known:
+            raise SurrogateError(f"{name}: unknown setting {setting!r}. {hint(setting, sorted(known))}")
     return kind(domain, **settings)
 
 

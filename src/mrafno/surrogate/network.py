@@ -113,6 +113,8 @@ class FourierLayer(nn.Module):
     def __init__(self, members: int, width: int, modes: tuple[int, ...], dtype: torch.dtype) -> None:
         super().__init__()
         self.modes = modes
+        #: Whether to transform by a fast transform; None lets the size decide.
+        self.fft: bool | None = None
         count = modes[0] if len(modes) == 1 else 2 * modes[0] * modes[1]
         self.pointwise = Linear(members, width, width, dtype)
         # (members, mode, in, real | imaginary part of out)
@@ -121,7 +123,7 @@ class FourierLayer(nn.Module):
     def forward(self, v: Tensor, mesh: Mesh) -> Tensor:
         """Apply to ``(M, C, B, *grid)``."""
         local = self.pointwise
-        return fourier_layer(v, self.spectral, local.weight, local.bias, mesh, self.modes)
+        return fourier_layer(v, self.spectral, local.weight, local.bias, mesh, self.modes, self.fft)
 
     def initialise(self, member: int, generator: torch.Generator) -> None:
         """Modes keep the size of a function on average."""

@@ -136,6 +136,11 @@ class Task(abc.ABC):
         values = self._as_input(f, level)
         return self.checked_output(self._solve(values, level), level, len(values))
 
+    def checked_input(self, f: ArrayLike, level: int) -> Array:
+        """``f`` as float64 if it is a possible input ``(n, in_channels, *level's grid)``; :class:`TaskError` if not."""
+        self._check_level(level)
+        return self._as_input(f, level)
+
     def checked_output(self, y: ArrayLike, level: int, n: int) -> Array:
         """``y`` as float64 if it is a usable output for ``n`` inputs; :class:`SimulationError` if not."""
         self._check_level(level)

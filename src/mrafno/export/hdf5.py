@@ -1,0 +1,101 @@
+"""All examples of a run in one HDF5 file, named and laid out as those of PDEBench (Takamoto et al., 2022).
+
+::
+
+    level-0/ level-1/ ...   one group per mesh, coarse to fine, with the examples that were learnt from or soon will be
+        tensor                  outputs (n, out_channels, *grid), where PDEBench has (n, time, *grid)
+        nu                      inputs (n, *grid), or (n, in_channels, *grid) if there are several channels
+        x-coordinate ...        points along each axis, by the axis's name
+        cost, seconds           of each example, (n,); seconds are NaN where nobody said
+        query, origin           of each example: its id; initial, imported or chosen
+        step                    which choice it was, from 1; 0 for those that were not chosen
+    test/                   the same of the test examples, on the finest mesh; they were never learnt from
+    tensor, nu, ...         links to those of the finest mesh, so that what reads PDEBench's files finds them
+
+The file's attributes say which run it is of. All numbers are as they were simulated, in float64.
+"""
+
+import importlib.util
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mrafno._version import __version__
+from mrafno.errors import ExportError
+from mrafno.export.files import check_place, replacing
+from mrafno.reading import RunReader
+from mrafno.state import Asked
+
+
+def export_hdf5(run: RunReader, path: Path | str) -> list[int]:
+    """Write all examples that a run has so far; how many of each level there are, the test examples not counted."""
+    if importlib.util.find_spec("h5py") is None:
+        raise ExportError("export: HDF5 needs h5py, which is not installed here: pip install 'mrafno[hdf5]'")
+    import h5py  # type: ignore[import-untyped,unused-ignore]
+
+    path = Path(path)
+    check_place(path, run.folder)
+    told = [q for q in run.state.queries.values() if q.status == "told"]
+    levels = [[q for q in told if q.kind != "test" and q.level == level] for level in range(len(run.grids))]
+    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+        file.attrs.update(_about(run))
+        for level, queries in enumerate(levels):
+            _write(file.create_group(f"level-{level}"), run, queries, level)
+        if tests := [q for q in told if q.kind == "test"]:
+            _write(file.create_group("test"), run, tests, len(levels) - 1)
+        finest = file[f"level-{len(levels) - 1}"]
+        for name in ("tensor", "nu", *_axes(run)):
+            file[name] = h5py.SoftLink(f"{finest.name}/{name}")
+    return [len(queries) for queries in levels]
+
+
+def _write(group: Any, run: RunReader, queries: Sequence[Asked], level: int) -> None:
+    import h5py  # type: ignore[import-untyped,unused-ignore]
+
+    task, grid = run.state.task, run.grids[level]
+    group.attrs.update({"level": level, "resolution": list(grid.shape), "layout": list(grid.layout)})
+    group.attrs["cost of one"] = run.costs[level]
+    for name, points in zip(_axes(run), grid.axes, strict=True):
+        group[name] = points
+    n, several = len(queries), task["in_channels"] > 1
+    channels = (task["in_channels"],) if several else ()
+    nu = group.create_dataset("nu", (n, *channels, *grid.shape), "f8")
+    tensor = group.create_dataset("tensor", (n, task["out_channels"], *grid.shape), "f8")
+    nu.attrs["name"], tensor.attrs["name"] = task["input_name"], task["output_name"]
+    for row, query in enumerate(queries):  # one at a time: all of them may not fit into memory
+        f, y = run.input(query), run.output(query)
+        assert y is not None, f"{query.id} was told"
+        nu[row], tensor[row] = f if several else f[0], y
+    group.create_dataset("cost", data=[q.cost for q in queries], dtype="f8")
+    group.create_dataset("seconds", data=[math.nan if q.seconds is None else q.seconds for q in queries], dtype="f8")
+    group.create_dataset("step", data=[q.step or 0 for q in queries], dtype="i8")
+    for name, texts in (("query", [q.id for q in queries]), ("origin", [_origin(q) for q in queries])):
+        group.create_dataset(name, data=texts, dtype=h5py.string_dtype(), shape=(n,))
+
+
+def _axes(run: RunReader) -> list[str]:
+    return [f"{name}-coordinate" for name in run.state.task["axis_names"][: run.grids[0].dim]]
+
+
+def _origin(query: Asked) -> str:
+    if query.imported:
+        return "imported"
+    return {"pool": "chosen"}.get(query.kind, query.kind)
+
+
+def _about(run: RunReader) -> dict[str, Any]:
+    state = run.state
+    return {
+        "format": "mrafno examples",
+        "version": 1,
+        "mrafno": __version__,
+        "task": state.task["name"],
+        "task description": json.dumps(state.task),
+        "method": state.method,
+        "seed": state.seed,
+        "settings": json.dumps(state.settings.as_json()),
+        "steps": state.step,
+        "accumulated cost": state.cost,
+    }

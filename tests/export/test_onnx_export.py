@@ -1,0 +1,95 @@
+"""ONNX models, run by onnxruntime, beside the surrogate's own predictions."""
+
+import importlib.util
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from mrafno._version import __version__
+from mrafno.errors import ExportError
+from mrafno.export import export_onnx
+from tests import taken
+
+
+@pytest.fixture(scope="module", params=[(1, 1), (2, 0)], ids=["1d", "2d coarse"])
+def exported(request, tmp_path_factory):
+    """An ensemble's model: the surrogate, the level, the file, and the difference that was found."""
+    dim, level = request.param
+    path = tmp_path_factory.mktemp("onnx") / "model.onnx"
+    difference = export_onnx(taken.surrogate(dim=dim), path, level=level, about={"task": "made", "seed": 2})
+    return taken.surrogate(dim=dim), level, path, difference
+
+
+def opened(path):
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def check(surrogate, level, path, n):
+    """The model against the surrogate, on inputs with which export did not compare."""
+    f = np.random.default_rng(5).normal(100, 3, (n, surrogate.domain.in_channels, *surrogate.domain.grids[level].shape))
+    mean, std = opened(path).run(["mean", "std"], {"f": f.astype(np.float32)})
+    expected = surrogate.predict(f.astype(np.float32), level)
+    assert mean.shape == std.shape == expected.center.shape
+    np.testing.assert_allclose(mean, expected.center, atol=2e-6 * np.abs(expected.center).max())
+    np.testing.assert_allclose(std, expected.std, rtol=2e-5)
+
+
+@pytest.mark.parametrize("n", [1, 7])
+def test_an_ensemble_predicts_as_the_surrogate(exported, n):
+    surrogate, level, path, difference = exported
+    assert difference < 2e-6
+    check(surrogate, level, path, n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("name", ["point", "dropout", "sgld", "svi"])
+def test_other_ways_of_inference(tmp_path, name, dim):
+    export_onnx(taken.surrogate(name, dim), tmp_path / "model.onnx")
+    check(taken.surrogate(name, dim), 1, tmp_path / "model.onnx", 4)
+
+
+def test_what_the_model_says_of_itself(exported):
+    surrogate, level, path, _ = exported
+    grid, session = surrogate.domain.grids[level].shape, opened(path)
+    [f], outputs = session.get_inputs(), session.get_outputs()
+    assert (f.name, f.shape, f.type) == ("f", ["n", surrogate.domain.in_channels, *grid], "tensor(float)")
+    assert [v.name for v in outputs] == ["mean", "std"]
+    assert all(v.shape == ["n", surrogate.domain.out_channels, *grid] for v in outputs)
+    about = {name.removeprefix("mrafno."): text for name, text in session.get_modelmeta().custom_metadata_map.items()}
+    expected = {
+        "version": __version__,
+        "task": "made",
+        "seed": "2",
+        "level": str(level),
+        "grid": json.dumps(list(grid)),
+    }
+    assert expected.items() <= about.items()
+    assert json.loads(about["coverage"]) == surrogate.coverage
+    onnx.checker.check_model(path, full_check=True)
+
+
+def test_a_model_that_differs_is_not_written(exported, tmp_path, monkeypatch):
+    """As if a runtime got a bias wrong."""
+    surrogate, level, path, _ = exported
+    model = onnx.load(path)
+    bias = next(i for i in model.graph.initializer if i.name.endswith("mean_out.bias"))
+    values = onnx.numpy_helper.to_array(bias)
+    bias.CopyFrom(onnx.numpy_helper.from_array(values + 0.01, bias.name))
+    monkeypatch.setattr("mrafno.export.onnx._model", lambda *_: model.SerializeToString())
+    old = tmp_path / "model.onnx"
+    old.write_bytes(b"an older one")
+    with pytest.raises(ExportError, match="the ONNX model gives other numbers than the surrogate"):
+        export_onnx(surrogate, old, level=level)
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("model.onnx", b"an older one")]
+
+
+def test_a_missing_extra_is_named(tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxscript" else find(name))
+    with pytest.raises(ExportError, match=r"ONNX needs onnxscript, not installed here: pip install 'mrafno\[onnx\]'"):
+        export_onnx(taken.surrogate(), tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())

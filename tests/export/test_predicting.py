@@ -1,0 +1,92 @@
+"""Predictions from files to files."""
+
+import numpy as np
+import pytest
+
+from mrafno.errors import CheckpointError, ExportError, SurrogateError
+from mrafno.export.predicting import open_surrogate, predict_file, trust
+from mrafno.grids import Grid, resample
+from mrafno.run import Run
+from mrafno.surrogate import Surrogate
+from tests import made_runs, runs, taken
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    np.save(tmp_path / "in.npy", np.random.default_rng(0).normal(100, 3, (4, 1, 9)))
+    return tmp_path / "in.npy"
+
+
+def test_a_file_has_what_the_surrogate_predicts(tmp_path, inputs):
+    taken.surrogate().save(tmp_path / "checkpoint")
+    found = predict_file(tmp_path / "checkpoint", inputs, tmp_path / "out.npz")
+    expected = taken.surrogate().predict(np.load(inputs))
+    with np.load(tmp_path / "out.npz", allow_pickle=False) as out:
+        assert set(out) == {"mean", "std"}
+        np.testing.assert_array_equal(out["mean"], expected.center)
+        np.testing.assert_array_equal(out["std"], expected.std)
+    assert (found["shape"], found["level"], found["measured"]) == ([4, 1, 9], 1, None)
+    assert found["held_in"] == {"examples": taken.surrogate().held_in, "coverage": taken.surrogate().coverage}
+
+
+def test_another_grid_and_level(tmp_path, inputs):
+    taken.surrogate().save(tmp_path / "checkpoint")
+    predict_file(tmp_path / "checkpoint", inputs, tmp_path / "out.npz", level=0, grid=(21,))
+    f = resample(np.load(inputs), Grid((9,), ("nodes",)), Grid((21,), ("nodes",)))
+    with np.load(tmp_path / "out.npz") as out:
+        np.testing.assert_array_equal(out["mean"], taken.surrogate().predict(f, 0).center)
+
+
+def test_inputs_of_a_run_are_moved_as_its_task_moves_them(tmp_path, tmp_path_factory):
+    """Darcy's coefficient has two values, on every grid."""
+    folder = made_runs.real_run(tmp_path_factory)
+    f = np.random.default_rng(0).choice([4.0, 12.0], (6, 6))
+    np.save(tmp_path / "in.npy", f)
+    found = predict_file(folder, tmp_path / "in.npy", tmp_path / "out.npz", grid=(12, 12))
+    with np.load(tmp_path / "out.npz") as out:
+        fine = np.repeat(np.repeat(f, 2, 0), 2, 1)[None, None]
+        np.testing.assert_array_equal(out["std"], Surrogate.load(folder).predict(fine).std)
+    last = Run.open(folder, write=False).state.evaluations[-1]
+    assert found["measured"] == {"step": 4, "cost": last.cost, "examples": 4, "metrics": last.metrics}
+    assert (found["fits"], found["of_fits"]) == (len(Run.open(folder, write=False).state.trainings),) * 2
+
+
+def test_what_cannot_be_predicted(tmp_path, inputs):
+    folder = tmp_path / "checkpoint"
+    taken.surrogate().save(folder)
+    with pytest.raises(ExportError, match="a grid of 5x5 points does not fit functions of 1 axis"):
+        predict_file(folder, inputs, tmp_path / "out.npz", grid=(5, 5))
+    with pytest.raises(ExportError, match="at least 2 points"):
+        predict_file(folder, inputs, tmp_path / "out.npz", grid=(1,))
+    with pytest.raises(SurrogateError, match="unknown level 7"):
+        predict_file(folder, inputs, tmp_path / "out.npz", level=7)
+    with pytest.raises(ExportError, match="is inside the run's own folder"):
+        predict_file(folder, inputs, folder / "surrogate.json")
+    with pytest.raises(ExportError, match="in one that does not exist"):
+        predict_file(folder, inputs, tmp_path / "none" / "out.npz")
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_a_run_without_a_checkpoint_or_with_a_foreign_one(tmp_path):
+    with runs.create(tmp_path / "run"):
+        pass
+    with pytest.raises(CheckpointError, match="it has no checkpoint of its surrogate yet"):
+        open_surrogate(tmp_path / "run")
+    taken.surrogate().save(tmp_path / "run" / "surrogate")
+    with pytest.raises(CheckpointError, match="it is of another run"):
+        open_surrogate(tmp_path / "run")
+
+
+def test_how_far_it_can_be_trusted():
+    held_in = {"examples": 12, "coverage": {"0.5": 0.4, "0.9": 0.876}}
+    metrics = {"relative_l2": 0.01234, "coverage": {"0.9": 0.931}}
+    measured = {"step": 40, "cost": 3.0, "examples": 200, "metrics": metrics}
+    assert trust({"held_in": held_in, "measured": measured}) == [
+        "std is calibrated on 12 examples that single networks left out: their 90 % intervals hold 88 % of the values.",
+        "Last measured on 200 test examples, after step 40: relative error 0.0123; 90 % intervals held 93 % of the "
+        "values.",
+    ]
+    assert trust({"held_in": {"examples": 0, "coverage": {}}, "measured": None}) == [
+        "std is not calibrated: there were too few examples for networks to leave some out.",
+        "The error has not been measured on test examples.",
+    ]

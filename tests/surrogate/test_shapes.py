@@ -1,0 +1,55 @@
+"""Inputs as people have them."""
+
+import numpy as np
+import pytest
+
+from mrafno.errors import SurrogateError
+from mrafno.surrogate.shapes import as_functions
+from tests import taken
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((3, 1, 7), (3, 1, 7)), ((1, 7), (1, 1, 7)), ((7,), (1, 1, 7))],
+)
+def test_one_channel(shape, expected):
+    values = np.random.default_rng(0).normal(size=shape)
+    found = as_functions(values.tolist(), taken.DOMAINS[1])
+    assert (found.shape, found.dtype) == (expected, np.float64)
+    np.testing.assert_array_equal(found.ravel(), values.ravel())
+
+
+@pytest.mark.parametrize(("shape", "expected"), [((3, 2, 5, 6), (3, 2, 5, 6)), ((2, 5, 6), (1, 2, 5, 6))])
+def test_several_channels(shape, expected):
+    assert as_functions(np.ones(shape, dtype=np.int32), taken.DOMAINS[2]).shape == expected
+
+
+@pytest.mark.parametrize(
+    ("dim", "values", "said"),
+    [
+        (1, np.ones((3, 2, 7)), r"shape \(3, 2, 7\) are not \(n, 1, grid of 1 axis\), nor one function without n\.$"),
+        (1, np.ones((3, 7)), r"If they are 3 functions, say so by an axis for the channel: f\[:, None\]\."),
+        (1, np.ones((1, 1, 1, 7)), r"are not \(n, 1, grid of 1 axis\)"),
+        (1, np.ones((0, 1, 7)), "are not"),
+        (1, np.ones(1), "at least 2 points"),
+        (1, 3.0, r"shape \(\) are not"),
+        (2, np.ones((5, 6)), r"shape \(5, 6\) are not \(n, 2, grid of 2 axes\)"),
+        (2, np.ones((3, 5, 6)), "are not"),
+        (2, np.ones((3, 1, 5, 6)), "are not"),
+        (1, [0.0, np.nan, 1.0], "NaN or infinite"),
+        (1, np.ones(7, dtype=complex), "complex128. Give an array of real numbers"),
+        (1, [[1.0, 2.0], [3.0]], "real numbers"),
+    ],
+)
+def test_what_is_no_input(dim, values, said):
+    with pytest.raises(SurrogateError, match=said):
+        as_functions(values, taken.DOMAINS[dim])
+
+
+def test_a_surrogate_takes_them_all():
+    surrogate = taken.surrogate()
+    x = np.linspace(99, 101, 20)
+    expected = surrogate.predict(x[None, None])
+    assert expected.center.shape == expected.std.shape == (1, 1, 20)
+    for f in (x, x[None], list(x)):
+        np.testing.assert_array_equal(surrogate.predict(f).mean, expected.mean)
