@@ -19,7 +19,7 @@ from mrafno.acquisition import (
     pool_grams,
     select,
 )
-from mrafno.acquisition.auto import level_errors, level_gains, overdue
+from mrafno.acquisition.auto import hedged, level_errors, level_gains
 from mrafno.acquisition.select import Indices
 from mrafno.grids import Array, Grid, resample
 from mrafno.inputs import RunInputs
@@ -123,8 +123,7 @@ class Chooser:
             # What is told but not learnt from is among those chosen.
             bought = [*learnt, *(choice.level for choice in chosen)]
             counts = [initial[level] + bought.count(level) for level in range(self.task.levels)]
-            found = level_gains(errors, counts, self.task.costs)
-            found = [np.inf if due else gain for gain, due in zip(found, overdue(bought, self.task.costs), strict=True)]
+            found = hedged(level_gains(errors, counts, self.task.costs), bought, self.task.costs)
             # A level that the budget does not reach gives way to those that it does.
             spent = [self.task.costs[choice.level] for choice in chosen[pending:]]
             fits = [budget is None or math.fsum([*spent, cost]) <= budget for cost in self.task.costs]
@@ -166,10 +165,12 @@ class Chooser:
         return CoresetUtility(features, used, levels=levels, resolutions=self.task.levels)
 
     def _compared(self) -> Array:
-        """The inputs of the pool, then the initial ones, on the grid where they are compared."""
+        """The inputs of the pool, then the initial and the given ones, on the grid where they are compared."""
         if self._resampled is None:
-            every = np.concatenate([self.inputs.pool, self.inputs.initial])
-            self._resampled = resample(every, self.task.grids[-1], self.grid, self.task.interpolation)
+            fine, grids = np.concatenate([self.inputs.pool, self.inputs.initial]), self.task.grids
+            every = [(fine, grids[-1]), *zip(self.inputs.given, grids, strict=False)]  # given are of all levels or none
+            moved = [resample(f, grid, self.grid, self.task.interpolation) for f, grid in every]
+            self._resampled = np.concatenate(moved)
         return self._resampled
 
 

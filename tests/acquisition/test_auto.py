@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mrafno.acquisition import auto
-from mrafno.acquisition.auto import level_errors, level_gains, overdue
+from mrafno.acquisition.auto import hedged, level_errors, level_gains
 from mrafno.errors import AcquisitionError
 
 # Gains.
@@ -106,20 +106,20 @@ def test_errors_never_fall_from_coarse_to_fine():
 # Looking at what nobody has looked at for long.
 
 
-def test_a_level_is_overdue_when_its_price_has_gone_into_coarser_ones():
-    assert overdue([], [1, 3]) == [False, False]
-    assert overdue([0, 0], [1, 3]) == [False, False]
-    assert overdue([0, 0, 0], [1, 3]) == [False, True]
-    assert overdue([0, 0, 0, 1], [1, 3]) == [False, False]
-    assert overdue([0, 0, 0, 1, 0, 0, 0, 0], [1, 3]) == [False, True]
+def test_a_level_waits_for_its_price_and_comes_after_three_of_them():
+    """A fine example costs 3: free to be chosen after 3 coarse ones, bound to be after 9."""
+    fine = [hedged([1.0, 2.0], [1] + [0] * n, [1, 3])[1] for n in range(11)]
+    assert fine == [-np.inf] * 3 + [2.0] * 6 + [np.inf] * 2
+    assert hedged([1.0, 2.0], [], [1, 3]) == [1.0, -np.inf]
+    assert hedged([1.0, 2.0], [0] * 9 + [1, 0, 0, 0], [1, 3]) == [1.0, 2.0]
 
 
 def test_a_finer_example_counts_for_a_coarser_level_and_not_the_other_way():
-    costs = [1, 2, 4]
-    assert overdue([0, 0], costs) == [False, True, False]
-    assert overdue([0, 0, 2], costs) == [False, False, False]
-    assert overdue([0, 0, 1], costs) == [False, False, True]
-    assert overdue([1, 1], costs) == [False, False, True]
+    costs, gains = [1, 2, 4], [1.0, 2.0, 3.0]
+    assert hedged(gains, [0, 0], costs) == [1.0, 2.0, -np.inf]
+    assert hedged(gains, [0, 0, 2], costs) == [1.0, -np.inf, -np.inf]
+    assert hedged(gains, [0, 0, 1], costs) == [1.0, -np.inf, 3.0]
+    assert hedged(gains, [1] * 6, costs) == [1.0, -np.inf, np.inf]
 
 
 @pytest.mark.parametrize(

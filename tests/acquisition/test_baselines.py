@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mrafno.acquisition import CoresetUtility, RandomUtility, on_finest_grid, select
+from mrafno.acquisition import CoresetUtility, RandomUtility, select
 from mrafno.errors import AcquisitionError
 from mrafno.grids import Grid, resample
 
@@ -16,6 +16,10 @@ def features_of(n, seed=0, width=3):
     rng = np.random.default_rng(seed)
     values = [rng.standard_normal((n, width, *grid.shape)) for grid in GRIDS]
     return lambda rows, level: values[level][rows]
+
+
+def on_finest_grid(features):
+    return lambda rows, level: resample(features(rows, level), GRIDS[level], GRIDS[-1])
 
 
 def brute_force(features, used, levels, remaining, n):
@@ -37,13 +41,13 @@ def brute_force(features, used, levels, remaining, n):
 def test_coreset_equals_brute_force(levels, numbers):
     features, used = features_of(20), [(0, 0), (1, 2), (2, 1), (3, 0)]
     remaining = [*range(4, 20)]
-    utility = CoresetUtility(on_finest_grid(features, GRIDS), used, levels=levels, resolutions=3, numbers=numbers)
+    utility = CoresetUtility(on_finest_grid(features), used, levels=levels, resolutions=3, numbers=numbers)
     found = select(utility, n=5, remaining=remaining)
     assert found == brute_force(features, used, levels, remaining, 5)
 
 
 def test_coreset_counts_running_queries_as_used():
-    features, used = on_finest_grid(features_of(12), GRIDS), [(0, 0)]
+    features, used = on_finest_grid(features_of(12)), [(0, 0)]
 
     def utility(used):
         return CoresetUtility(features, used, levels=(0, 1), resolutions=3)
@@ -54,7 +58,7 @@ def test_coreset_counts_running_queries_as_used():
 
 def test_coreset_remembers_only_what_still_holds():
     """The same object asked about other candidates, or another history, starts anew."""
-    features = on_finest_grid(features_of(12), GRIDS)
+    features = on_finest_grid(features_of(12))
     settings = {"levels": (0, 2), "resolutions": 3}
     utility = CoresetUtility(features, [(0, 0)], **settings)
     select(utility, n=4, remaining=range(1, 8))

@@ -1,6 +1,6 @@
 """Acquisition: which input to simulate next, and on which mesh. It sees predictions, never a network."""
 
-from mrafno.acquisition.baselines import CoresetUtility, RandomUtility, on_finest_grid
+from mrafno.acquisition.baselines import CoresetUtility, RandomUtility
 from mrafno.acquisition.cost import annealed_cost, decay
 from mrafno.acquisition.information import (
     entropy,
@@ -37,7 +37,6 @@ __all__ = [
     "log_det_identity_plus",
     "mean_information",
     "mutual_information",
-    "on_finest_grid",
     "pool_grams",
     "predictive_variance",
     "select",

@@ -12,8 +12,12 @@ schedule that decays, this comes back to the fine mesh when the coarse one has n
 
 Fine examples are rare, so their errors are old: most were measured on a surrogate that knew less than today's. What
 lasts is by how much they exceeded the coarse errors of their own time. :func:`level_errors` therefore adds that excess
-to today's coarse errors. And since nobody knows the excess without looking, :func:`overdue` asks for a fine example
-when the price of one has gone into coarser ones since the last.
+to today's coarse errors.
+
+Gains rest on a model and on few errors, and mistakes are dear: coarse examples also lower what the model says only fine
+ones can, and nobody knows the excess without looking. So :func:`hedged` keeps every level within bounds. A fine example
+is bought at the latest when :data:`LATEST` times its price has gone into coarser ones since the last, at the earliest
+when :data:`EARLIEST` times its price has: fine examples are a quarter to a half of what is spent.
 """
 
 import math
@@ -25,6 +29,8 @@ from mrafno.errors import AcquisitionError
 
 #: Errors that a median is taken over.
 _RECENT = 5
+#: How many times the price of a level goes into coarser ones between two of its examples, at least and at most.
+EARLIEST, LATEST = 1.0, 3.0
 
 
 def level_gains(errors: Sequence[float], counts: Sequence[int], costs: Sequence[float]) -> list[float]:
@@ -72,18 +78,17 @@ def level_errors(measured: Iterable[tuple[int, float]], levels: int) -> list[flo
     return [math.sqrt(square) for square in squares]
 
 
-def overdue(bought: Sequence[int], costs: Sequence[float]) -> list[bool]:
-    """For each level, whether its price has been spent on coarser levels since one of it, or a finer one, was bought.
+def hedged(gains: Sequence[float], bought: Sequence[int], costs: Sequence[float]) -> list[float]:
+    """The gains, infinite for a level that is overdue and minus infinite for one that it is too early for.
+
+    What counts is spent on coarser levels since an example of the level, or of a finer one, was bought.
 
     Args:
         bought: the levels of all examples that were chosen, in order.
     """
-    found = []
-    for level, cost in enumerate(costs):
-        spent = 0.0
-        for other in reversed(bought):
-            if other >= level:
-                break
-            spent += costs[other]
-        found.append(level > 0 and spent >= cost)
+    found = [gains[0]]
+    for level, (gain, cost) in enumerate(zip(gains[1:], costs[1:], strict=True), 1):
+        last = next((i for i, other in enumerate(reversed(bought)) if other >= level), len(bought))
+        prices = math.fsum(costs[other] for other in bought[len(bought) - last :]) / cost
+        found.append(math.inf if prices >= LATEST else gain if prices >= EARLIEST else -math.inf)
     return found

@@ -11,7 +11,7 @@ import numpy as np
 
 from mrafno.acquisition.select import Choice, Indices
 from mrafno.errors import AcquisitionError
-from mrafno.grids import Array, Grid, resample
+from mrafno.grids import Array
 
 #: Features ``(n, width, *grid)`` of inputs, by their indices, at a level.
 Features = Callable[[Indices, int], Array]
@@ -50,8 +50,8 @@ class CoresetUtility:
     .. math:: \min_{(h', r') \in \text{used}} |\phi(h, r) - \phi(h', r')|_2
 
     Args:
-        features: of inputs by index; all on one grid, see :func:`on_finest_grid`. It is asked for some inputs at a
-            time, and again when needed: all features together may not fit into memory.
+        features: of inputs by index; those of all levels on one grid. It is asked for some inputs at a time, and again
+            when needed: all features together may not fit into memory.
         used: (input, level) pairs already used, in the numbering of ``features``; at least one.
         levels: those allowed.
         resolutions: their number R.
@@ -119,15 +119,6 @@ class CoresetUtility:
                 raise AcquisitionError(f"coreset: features at level {level} have NaN or infinite values.")
             yield part, flat
             start, size = start + size, max(1, self.numbers // flat.shape[1])
-
-
-def on_finest_grid(features: Features, grids: Sequence[Grid]) -> Features:
-    """The same features, interpolated from each level's grid to the finest one, so that levels can be compared."""
-
-    def finest(rows: Indices, level: int) -> Array:
-        return resample(features(rows, level), grids[level], grids[-1])
-
-    return finest
 
 
 def check_levels(levels: Sequence[int], resolutions: int) -> None:
