@@ -11,7 +11,7 @@ BENCH_STAMP := $(BENCH_VENV)/.installed
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup demo demo-tasks bench-ledger bench-warm test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
+.PHONY: help setup browser bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -28,7 +28,17 @@ $(BENCH_STAMP): pyproject.toml constraints.txt
 
 setup: $(STAMP)  ## make the virtual environment
 
-test: $(STAMP)  ## run the fast tests
+browser:  ## install Debian's chromium for the tests in a browser, if it is missing and this can be done
+	@found() { command -v chromium || command -v chromium-browser || command -v google-chrome; } > /dev/null; \
+	if found; then exit 0; fi; \
+	root=; [ "$$(id -u)" = 0 ] || root="sudo -n"; \
+	if command -v apt-get > /dev/null && { [ -z "$$root" ] || $$root true 2> /dev/null; }; then \
+		echo "There is no chromium: installing Debian's package."; \
+		$$root apt-get update --quiet=2; $$root apt-get install --yes --quiet=2 chromium; \
+	fi; \
+	found || echo "There is no chromium, and it could not be installed here: the tests in a browser will be skipped."
+
+test: $(STAMP) browser  ## run the fast tests
 	$(BIN)/pytest --numprocesses 2
 
 test-slow: $(STAMP)  ## run the tests marked slow
@@ -42,10 +52,17 @@ lint: $(STAMP)  ## style and types
 demo: $(STAMP)  ## learn burgers by choosing inputs and meshes, beside random choice, and write a report
 	$(BIN)/python examples/demo.py --out demo
 
+picture: $(STAMP) browser  ## the README's picture: the demo's error against cost
+	$(BIN)/python examples/demo.py --out demo --picture docs/pictures/demo.svg
+
+docs: $(STAMP)  ## build the documentation into build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "Open build/site/index.html in a browser."
+
 demo-tasks: $(STAMP)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
-bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-warm  ## run the benchmarks
+bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-driver bench-warm bench-dashboard  ## run the benchmarks
 
 bench-tasks: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_tasks
@@ -59,8 +76,14 @@ bench-acquisition: $(STAMP)
 bench-warm: $(STAMP)
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_warm
 
+bench-dashboard: $(STAMP)
+	$(BIN)/python -m benchmarks.bench_dashboard
+
 bench-ledger: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_ledger
+
+bench-driver: $(STAMP)
+	$(BIN)/python -m benchmarks.bench_driver
 
 test-neuraloperator: $(BENCH_STAMP)  ## run the adapter's tests with neuraloperator installed
 	$(BENCH_VENV)/bin/pytest tests/surrogate/test_adapters.py

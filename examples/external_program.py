@@ -1,7 +1,8 @@
 """A simulator that is a program of its own: input and output go through .npy files that its command line names.
 
 Here the program is a Python script; anything that reads and writes .npy will do. ``{input}`` and ``{output}`` stand for
-the files, ``{level}`` and ``{resolution}`` are there for programs that want to know.
+the files, ``{level}`` and ``{resolution}`` are there for programs that want to know. What it says when it fails is
+recorded, and the run goes on with another input.
 """
 
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mrafno.errors import SimulationError
+from mrafno import Run
 from mrafno.tasks import CommandTask
 
 PROGRAM = """
@@ -23,22 +24,22 @@ if f.max() > float(limit):
     sys.exit("the input is too large for this program")
 np.save(target, np.cumsum(f, axis=-1) / f.shape[-1])
 """
+SETTINGS = {"initial": 3, "test": 2, "members": 2, "iterations": 5, "retries": 0}  # a run of seconds
 
 with tempfile.TemporaryDirectory() as folder:
     program = Path(folder, "simulator.py")
     program.write_text(PROGRAM)
+    x, y = np.meshgrid(np.linspace(0, 1, 16), np.linspace(0, 1, 24), indexing="ij")
+    heights = np.random.default_rng(0).uniform(0.5, 1.5, (30, 1, 1))
     task = CommandTask(
-        [sys.executable, str(program), "{input}", "{output}", "5.0"],
-        inputs=np.random.default_rng(0).standard_normal((50, 32, 48)),
-        resolutions=((16, 24), (32, 48)),  # grids need not be square
+        [sys.executable, str(program), "{input}", "{output}", "1.4"],
+        inputs=heights * np.sin(np.pi * x) * np.cos(y),  # (30, 16, 24)
+        resolutions=((8, 12), (16, 24)),  # grids need not be square
         costs=(1.0, 4.0),
         layout="cells",
         timeout=60.0,  # a program that hangs is ended, with every process it started
     )
-    f = task.sample(2)
-    y = task.solve(f, 1)
-    print("solved", y.shape)
-    try:
-        task.solve(f + 10, 1)
-    except SimulationError as error:
-        print("failed as it should:", error)
+    with Run.create(Path(folder, "run"), task, method="random-mix", **SETTINGS) as run:
+        print(run.advance(steps=3))
+        for query in run.state.queries.values():
+            print(query.id, query.kind, "on level", query.level, query.status, query.reason or "")

@@ -1,12 +1,15 @@
-"""Your own simulator in twenty lines: a function, candidate inputs, meshes and costs."""
+"""Your own simulator in a run: a function, candidate inputs, meshes and costs are all it takes."""
+
+import tempfile
 
 import numpy as np
 
+from mrafno import Run
 from mrafno.tasks import FunctionTask
 
-x = np.linspace(0, 1, 65)
-amplitude, phase = np.random.default_rng(0).uniform(0.5, 2.0, (2, 200, 1))
-candidates = amplitude * np.sin(2 * np.pi * x + phase)  # (200, 65): functions on the finest mesh
+x = np.linspace(0, 1, 33)
+amplitude, phase = np.random.default_rng(0).uniform(0.5, 2.0, (2, 100, 1))
+candidates = amplitude * np.sin(2 * np.pi * x + phase)  # (100, 33): functions on the finest mesh
 
 
 def simulate(f, level):
@@ -16,8 +19,12 @@ def simulate(f, level):
     return np.pad(np.linalg.solve(matrix, f[0, 1:-1]), 1)[None]
 
 
-task = FunctionTask(simulate, candidates, resolutions=(17, 65), costs=(1.0, 16.0), zero_boundary=[(True, True)])
+task = FunctionTask(simulate, candidates, resolutions=(9, 33), costs=(1.0, 16.0), zero_boundary=[(True, True)])
+quick = {"initial": 4, "test": 10, "members": 3, "iterations": 20}  # seconds; leave it out for a useful surrogate
 
-f = task.sample(5, seed=0)
-coarse, fine = task.solve(task.restrict(f, 0), 0), task.solve(f, 1)
-print("coarse and fine differ by", f"{np.abs(coarse - fine[..., ::4]).max() / np.abs(fine).max():.2%}")
+with tempfile.TemporaryDirectory() as folder, Run.create(f"{folder}/run", task, method="mra-auto", **quick) as run:
+    print(run.advance(steps=5))
+    for query in run.state.of_kind("pool"):
+        print(f"asked for candidate {query.row} on {task.resolutions[query.level][0]} points, cost {query.cost:g}")
+    for e in run.state.evaluations:
+        print(f"after step {e.step}, cost {e.cost:g}: relative error {e.metrics['relative_l2']:.3f}")

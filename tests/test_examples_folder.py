@@ -1,33 +1,68 @@
 """The scripts in examples/ run."""
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
 
 
 def run(name, *arguments):
+    """What an example prints; shell scripts find mrafno and python where this one runs."""
+    command = [sys.executable] if name.endswith(".py") else ["bash"]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        [sys.executable, FOLDER / name, *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
+        [*command, FOLDER / name, *arguments],
+        capture_output=True, text=True, timeout=600, check=False, env={**os.environ, "PATH": path},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_every_script_is_tested():
-    tested = {"demo.py", "demo_tasks.py", "external_program.py", "own_simulator.py"}
-    assert {path.name for path in FOLDER.glob("*.py")} == tested
+    text = Path(__file__).read_text(encoding="utf-8")
+    names = [path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".sh")]
+    assert len(names) >= 6
+    assert [name for name in names if f'run("{name}"' not in text] == []
 
 
 def test_own_simulator():
-    assert run("own_simulator.py").startswith("coarse and fine differ by 1.")
+    lines = run("own_simulator.py").splitlines()
+    assert lines[0] == "finished 5 steps"
+    assert all(re.fullmatch(r"asked for candidate \d+ on (9|33) points, cost (1|16)", line) for line in lines[1:6])
+    first, last = (re.fullmatch(r"after step (\d), cost \d+: relative error (0\.\d+)", line) for line in lines[6:])
+    assert (first[1], last[1]) == ("0", "5")
+    assert float(last[2]) < float(first[2])
 
 
 def test_external_program():
     said = run("external_program.py")
-    assert "solved (2, 1, 32, 48)" in said
+    assert said.startswith("finished 3 steps")
+    assert said.count(" failed ") == 1
     assert "It said: the input is too large for this program" in said
+    assert len(re.findall(r"q\d{6} pool on level [01] told", said)) == 3
+
+
+def test_by_hand(tmp_path):
+    said = run("by_hand.sh", tmp_path / "hand")
+    assert "told q000004; 2 running\nfailed q000005; 1 running\nabandoned q000006; 0 running\n" in said
+    assert "finished 2 steps" in said
+    assert "the licence server was down" in said
+    assert "this input has no steady state" in said
+
+
+def test_dask_cluster():
+    pytest.importorskip("distributed")
+    said = run("dask_cluster.py")
+    workers = re.findall(r"process (\d+) simulates on level [01]", said)
+    assert len(workers) == 14
+    assert len(set(workers)) == 2
+    assert "finished 4 steps" in said
+    assert len(re.search(r"asked for \(candidate, level\): (.*)", said)[1].split("), (")) == 4
 
 
 def test_demo(tmp_path):

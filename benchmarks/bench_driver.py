@@ -1,0 +1,172 @@
+"""What a run's driver adds to each simulation, with simulations that take no time.
+
+A query is recorded, sent to a worker, simulated there and spooled, taken back, and recorded. Learning and choosing are
+left out: the queries are those of a run's first examples, which nobody chooses. Beside it the same executor maps a
+function that does nothing over as many calls, with as many in flight. By the clock, since much of it is waiting for
+disks and other processes; the two take turns. Then where the driver's own time goes, with simulations in its process.
+"""
+
+import argparse
+import cProfile
+import os
+import pstats
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, wait
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from mrafno.executors import InProcess, dask_executor, process_pool
+from mrafno.run import SPOOL, Run
+from mrafno.simulate import clear_spool
+from mrafno.simulations import Simulations
+from mrafno.tasks import FunctionTask
+
+#: Functions whose share of the driver's time is told, by file and name.
+PARTS = {
+    "fsync": ("", "<built-in method posix.fsync>"),
+    "ledger lines": ("ledger.py", "append"),
+    "arrays": ("arrays.py", "write_array"),
+    "spooling": ("simulate.py", "_write"),
+    "clearing the spool": ("simulate.py", "clear_spool"),
+    "restricting inputs": ("base.py", "restrict"),
+}
+
+
+def made(folder: Path, queries: int) -> Run:
+    """A run whose first examples are so many."""
+    candidates = np.random.default_rng(0).normal(size=(queries + 1, 129))
+    # Input plus level: a function of NumPy's, so that workers need not import this module.
+    task = FunctionTask(np.add, candidates, resolutions=(33, 129), costs=(1.0, 41.2))
+    return Run.create(folder, task, method="random-mix", initial=queries // 2, test=0)
+
+
+def driven(run: Run, executor: Executor, workers: int, queries: int, spool: bool = True) -> tuple[float, float]:
+    """Per query, of asking, submitting, collecting and telling with all workers kept busy: seconds by the clock, and
+    of processor time in this process."""
+    place = run.ledger.folder / SPOOL
+    with Simulations(run.task, executor, spool=place if spool else None) as flying:
+        start, used = time.perf_counter(), time.process_time()
+        left = queries
+        while left or flying.running():
+            if left and len(flying.running()) < workers:
+                [query] = run.ask(1)
+                flying.submit(query)
+                left -= 1
+                continue
+            found = flying.next()
+            assert found is not None
+            assert found.output is not None, found.reason
+            run.tell(found.id, found.output, seconds=found.seconds)
+            if spool:
+                clear_spool(place, [found.id])
+        return (time.perf_counter() - start) / queries, (time.process_time() - used) / queries
+
+
+def mapped(executor: Executor, workers: int, queries: int) -> float:
+    """Seconds per call of the executor alone, with as many in flight."""
+    start = time.perf_counter()
+    flying = set()
+    for number in range(queries):
+        flying.add(executor.submit(abs, number))
+        if len(flying) >= workers:
+            flying -= wait(flying, return_when="FIRST_COMPLETED").done
+    wait(flying)
+    return (time.perf_counter() - start) / queries
+
+
+@contextmanager
+def working(make: Callable[[], Executor], workers: int) -> Iterator[tuple[Executor, float]]:
+    """An executor whose workers have started, and how many seconds that took."""
+    start = time.perf_counter()
+    with make() as executor:
+        done = wait([executor.submit(time.sleep, 0.2) for _ in range(4 * workers)]).done
+        assert all(future.exception() is None for future in done)
+        yield executor, time.perf_counter() - start
+
+
+def table(console: Console, folder: Path, workers: int, queries: int, rounds: int) -> None:
+    found = Table(box=SIMPLE, title=f"Milliseconds per query, medians of {rounds} rounds of {queries}")
+    for heading in ("executor", "workers", "start, s", "driver", "its CPU", "bare call", "ratio"):
+        found.add_column(heading, justify="left" if heading == "executor" else "right", no_wrap=True)
+    kinds: list[tuple[str, int, Callable[[], Executor]]] = [
+        ("in-process", 1, InProcess),
+        ("process pool", workers, partial(process_pool, workers)),
+        ("Dask", workers, partial(dask_executor, workers=workers)),
+    ]
+    for name, number, make in kinds:
+        with working(make, number) as (executor, seconds):
+            times: list[tuple[float, float, float]] = []
+            # Workers import what they need with their first simulation.
+            with made(folder / f"first-{name}".replace(" ", "-"), 4 * number) as run:
+                driven(run, executor, number, 4 * number, spool=number > 1)
+            for turn in range(rounds):
+                with made(folder / f"{name}-{turn}".replace(" ", "-"), queries) as run:
+                    times.append(
+                        (*driven(run, executor, number, queries, spool=number > 1), mapped(executor, number, queries))
+                    )
+        ours, own, alone = (1e3 * statistics.median(column) for column in zip(*times, strict=True))
+        found.add_row(
+            name, str(number), f"{seconds:.1f}", f"{ours:.2f}", f"{own:.2f}", f"{alone:.3f}", f"{ours / alone:.1f}"
+        )
+    console.print(found)
+    console.print(
+        "Start: until all workers are there. Bare call: the same executor calls a function that does nothing."
+    )
+
+
+def profile(console: Console, folder: Path, queries: int) -> None:
+    """Shares of the driver's time where everything, spooling included, is done by one process."""
+    profiler = cProfile.Profile()
+    with made(folder / "profile", queries) as run:
+        profiler.enable()
+        seconds, _ = driven(run, InProcess(), 1, queries)
+        profiler.disable()
+    stats = pstats.Stats(profiler).stats  # type: ignore[attr-defined]
+    found = Table(box=SIMPLE, title=f"Where {1e3 * seconds:.2f} ms per query go, in one process and spooled, profiled")
+    for heading in ("part", "ms per query", "share"):
+        found.add_column(heading, justify="left" if heading == "part" else "right")
+    for name, (file, function) in PARTS.items():
+        spent = sum(row[3] for key, row in stats.items() if key[0].endswith(file) and key[2] == function)
+        found.add_row(name, f"{1e3 * spent / queries:.3f}", f"{100 * spent / (seconds * queries):.0f} %")
+    console.print(found)
+    console.print("Parts overlap: ledger lines, arrays and spooling wait for fsync too.")
+
+
+def isolation(console: Console, folder: Path) -> None:
+    """What a process for every simulation adds, for those who ask for it."""
+    with made(folder / "isolated", 4) as run, Simulations(run.task, InProcess(), isolate=True) as flying:
+        queries = run.ask(4)
+        start = time.perf_counter()
+        for query in queries:
+            flying.submit(query)
+            flying.next()
+        each = (time.perf_counter() - start) / len(queries)
+    console.print(f"A process of its own for every simulation (isolate, limit, memory) adds {each:.2f} s to each.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--queries", type=int, default=200, help="of each round (default: 200)")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, help="on the disk to measure (default: the system's temporary folder)")
+    options = parser.parse_args()
+    console = Console()
+    console.print(f"{os.cpu_count()} cores, {options.workers} workers of one thread each.")
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        table(console, Path(name), options.workers, options.queries, options.rounds)
+        profile(console, Path(name), options.queries)
+        isolation(console, Path(name))
+
+
+if __name__ == "__main__":
+    main()
