@@ -257,8 +257,10 @@ def _stack(task: Task, outputs: list[Any], level: int) -> Array:
         outputs = [y[None] if y.shape == shape else y for y in outputs]
     wrong = {y.shape for y in outputs} - {(task.out_channels, *shape)}
     if wrong:
+        found = min(wrong)
+        hint = f" If it has {found[0]} outputs, say out_channels={found[0]}." if found[1:] == shape else ""
         raise SimulationError(
-            f"{task.name}: a simulation on level {level} returned shape {min(wrong)}, expected "
-            f"{(task.out_channels, *shape)} (out_channels, grid)."
+            f"{task.name}: a simulation on level {level} returned shape {found}, expected "
+            f"{(task.out_channels, *shape)} (out_channels, grid).{hint}"
         )
     return np.stack(outputs) if outputs else np.zeros((0, task.out_channels, *shape))
