@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mrafno.acquisition import PoolUtility, annealed_cost, draw_targets, gram, u, u_hat
-from mrafno.acquisition.auto import level_errors, level_gains, overdue
+from mrafno.acquisition.auto import hedged, level_errors, level_gains
 from mrafno.choosing import BestLevel, Chooser, scoring_grid
 from mrafno.grids import Grid, resample
 from mrafno.methods import METHODS
@@ -220,8 +220,8 @@ def test_auto_asks_the_level_with_the_largest_gain_and_in_it_the_largest_u_hat(t
             [query] = run.ask(1)
             errors = level_errors([(q.level, error) for q, error in run.state.surprises()], 2)
             gains = level_gains(errors, run.state.counts(2, "told"), run.task.costs)
-            due = overdue([q.level for q in run.state.of_kind("pool", "told")], run.task.costs)
-            assert query.level == (due.index(True) if any(due) else int(np.argmax(gains)))
+            gains = hedged(gains, [q.level for q in run.state.of_kind("pool", "told")], run.task.costs)
+            assert query.level == int(np.argmax(gains))
             running = [(q.row, q.level) for q in run.state.unlearnt]
             rest = np.setdiff1d(np.arange(12), [q.row for q in run.state.of_kind("pool", "told")])
             scores = PoolUtility(run.chooser._grams(run.surrogate), "u-hat")(rest, running)
@@ -229,24 +229,25 @@ def test_auto_asks_the_level_with_the_largest_gain_and_in_it_the_largest_u_hat(t
             runs.answer(run, [query])
 
 
-@pytest.mark.parametrize("make", [runs.tiny, runs.tiny3])
-def test_auto_looks_at_every_level_now_and_then(tmp_path, make):
+@pytest.mark.parametrize("costs", [(1.0, 2.0), (1.0, 1.5, 2.0)])
+def test_auto_looks_at_every_level_now_and_then(tmp_path, costs):
     """Without an example of its own, a level would look as good as the coarsest one, and never be asked."""
-    with runs.advanced(tmp_path / "run", 9, "mra-auto", make(), settings={"refresh": 0.5}) as run:
+    task = runs.tiny(resolutions=((5,), (9,), (17,))[-len(costs) :], costs=costs)
+    with runs.advanced(tmp_path / "run", 9, "mra-auto", task, settings={"refresh": 0.5}) as run:
         levels = [q.level for q in run.state.of_kind("pool")]
         for place in range(9):
-            due = overdue(levels[:place], run.task.costs)
-            assert not any(due) or levels[place] == due.index(True)
+            bounds = hedged([0.0] * run.task.levels, levels[:place], run.task.costs)
+            assert bounds[levels[place]] == max(bounds) if np.inf in bounds else bounds[levels[place]] == 0.0
         assert set(levels) == set(range(run.task.levels))
 
 
 def test_auto_counts_a_batch_as_it_grows(tmp_path):
     """Those running and those chosen before count as bought."""
-    with runs.ready(tmp_path / "run", "mra-auto", members=4) as run:
-        batch = [(q.candidate, q.level) for q in run.ask(7)]
+    with runs.ready(tmp_path / "run", "mra-auto", members=4, pool=18) as run:
+        batch = [(q.candidate, q.level) for q in run.ask(17)]
     shutil.rmtree(tmp_path / "run")
-    with runs.ready(tmp_path / "run", "mra-auto", members=4) as run:
-        assert [(q.candidate, q.level) for _ in range(7) for q in run.ask(1)] == batch
+    with runs.ready(tmp_path / "run", "mra-auto", members=4, pool=18) as run:
+        assert [(q.candidate, q.level) for _ in range(17) for q in run.ask(1)] == batch
     assert {level for _, level in batch} == {0, 1}
 
 
