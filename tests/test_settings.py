@@ -67,11 +67,13 @@ def test_nonsense_is_refused_by_name(name, values):
             RunSettings.of(**{name: value})
 
 
-@pytest.mark.parametrize(("members", "expected"), [(2, 1), (3, 2), (5, 4)])
-def test_brief_fits_follow_the_number_of_members(members, expected):
-    assert RunSettings(members=members).new_examples == expected
-    assert RunSettings(members=members, brief=7).new_examples == 7
-    assert RunSettings(**RunSettings(members=members, brief=7).as_json()).new_examples == 7
+@pytest.mark.parametrize(
+    ("members", "known", "expected"), [(5, 4, 1), (5, 99, 1), (5, 100, 2), (5, 900, 4), (2, 900, 1)]
+)
+def test_brief_fits_become_rarer_up_to_the_number_of_members(members, known, expected):
+    assert RunSettings(members=members).new_examples(known) == expected
+    assert RunSettings(members=members, brief=7).new_examples(known) == 7
+    assert RunSettings(**RunSettings(members=members, brief=7).as_json()).new_examples(known) == 7
 
 
 def test_none_means_the_surrogates_own_or_all():

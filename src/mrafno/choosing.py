@@ -33,7 +33,7 @@ from mrafno.tasks.base import Task
 #: Points per axis on which candidates are compared, by dimension: Gram matrices are integrals, and need no more.
 _POINTS = {1: 33, 2: 16}
 #: Candidates predicted at a time.
-_CHUNK = 250
+_CHUNK = 100
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ class Learning:
         """Learn if there is enough new to learn from, measure if it is time; both at the ``last`` step of a run."""
         if last or self._grown():
             self.train(watch)
-        elif len(self.state.unlearnt) >= self.settings.new_examples:
+        elif len(self.state.unlearnt) >= self.settings.new_examples(len(self.state.learnt)):
             self.train(watch, brief=True)
         if (last and self.state.step not in {e.step for e in self.state.evaluations}) or self.state.due:
             self.evaluate()

@@ -7,6 +7,10 @@ from typing import Any, get_args
 from mrafno.errors import RunError, hint
 from mrafno.kinds import Preset, Retrain, Schedule
 
+#: Known examples for each new one that may wait to be learnt from. One output tells nearly all that a few members
+#: disagree about, so whatever is chosen before they have learnt from it is chosen almost blindly.
+_PER_NEW = 50
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
@@ -30,7 +34,7 @@ class RunSettings:
         refresh: growth of the examples, in number or in cost, after which the surrogate learns anew from all of them,
             as a share. 0 for after every batch.
         brief: new examples after which it takes them in by a brief fit; until then choices count on them as on what is
-            running. None for one less than there are members, which goes well: they span no more directions.
+            running. None for one in fifty of those it has learnt from, and at most one less than there are members.
         first: iterations of the first fit; None for as many as of the later ones.
         iterations: of each later fit; None for the surrogate's own number, of warm fits or of fits from scratch.
         evaluate: steps between measurements on the test examples.
@@ -87,10 +91,11 @@ class RunSettings:
         if self.lease is not None and not (_real(self.lease) and self.lease > 0):
             raise RunError(f"settings: a lease is a positive number of seconds or None, got {self.lease!r}.")
 
-    @property
-    def new_examples(self) -> int:
-        """After how many new examples a brief fit takes them in."""
-        return max(self.members - 1, 1) if self.brief is None else self.brief
+    def new_examples(self, known: int) -> int:
+        """After how many new examples a brief fit takes them in, when so many are known."""
+        if self.brief is not None:
+            return self.brief
+        return max(1, min(known // _PER_NEW, self.members - 1))
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""

@@ -52,7 +52,6 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "points": 32,
             "few": 400,
             "warm_iterations": 400,
-            "brief_iterations": 40,
         }
     else:
         values = {"iterations": 4000, "batch": 40, "few": 400}

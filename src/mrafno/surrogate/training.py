@@ -77,7 +77,7 @@ class TrainingSettings:
     warm_iterations: int = 700
     warm_batch: int = 20
     warm_rate: float = 4e-3
-    brief_iterations: int = 60
+    brief_iterations: int = 40
     brief_rate: float = 1e-3
 
     def __post_init__(self) -> None:
