@@ -15,7 +15,7 @@ from mrafno.report import write_report
 
 METHODS = ("mra-auto", "random-mix")
 #: Three networks and short fits: minutes, instead of the best surrogate.
-SETTINGS = {"--members": 3, "--evaluate": 5, "--test": 100, "--pool": 500}
+SETTINGS = {"--members": 3, "--evaluate": 5, "--test": 100, "--pool": 500, "--setting": "brief=2"}
 
 
 def start(method: str, folder: Path, budget: float, iterations: int) -> "subprocess.Popen[str]":
@@ -59,7 +59,7 @@ def draw(page: Path, picture: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("demo"))
-    parser.add_argument("--budget", type=float, default=300.0, help="cost of the chosen examples; a coarse solve is 1")
+    parser.add_argument("--budget", type=float, default=200.0, help="cost of the chosen examples; a coarse solve is 1")
     parser.add_argument("--iterations", type=int, default=200, help="of each whole fit")
     parser.add_argument("--picture", type=Path, help="draw error against cost to this SVG file, too (needs Chromium)")
     arguments = parser.parse_args()
