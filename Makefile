@@ -2,6 +2,11 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+# Modules are compiled when first used: compiling all of PyTorch takes half of an installation's time.
+PIP    := pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+
+# What mrafno itself needs, and beside it what tests, lint and documentation need.
+BASE   := $(VENV)/.base
 STAMP  := $(VENV)/.installed
 
 # neuraloperator brings some forty packages, so it has an environment of its own.
@@ -16,14 +21,18 @@ export OMP_NUM_THREADS ?= 1
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
 
-$(STAMP): pyproject.toml constraints.txt
+$(BASE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/$(PIP) --editable .
+	@touch $@
+
+$(STAMP): $(BASE)
+	$(BIN)/$(PIP) --editable '.[dev]'
 	@touch $@
 
 $(BENCH_STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
-	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,neuraloperator]'
+	$(BENCH_VENV)/bin/$(PIP) --editable '.[dev,neuraloperator]'
 	@touch $@
 
 setup: $(STAMP)  ## make the virtual environment
@@ -49,7 +58,7 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-demo: $(STAMP)  ## learn burgers by choosing inputs and meshes, beside random choice, and write a report
+demo: $(BASE)  ## learn burgers by choosing inputs and meshes, beside random choice, and write a report
 	$(BIN)/python examples/demo.py --out demo
 
 picture: $(STAMP) browser  ## the README's picture: the demo's error against cost
@@ -59,7 +68,7 @@ docs: $(STAMP)  ## build the documentation into build/site; a warning is an erro
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "Open build/site/index.html in a browser."
 
-demo-tasks: $(STAMP)  ## solve every problem on each mesh and write a page of pictures
+demo-tasks: $(BASE)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
 bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-driver bench-warm bench-dashboard  ## run the benchmarks
@@ -91,7 +100,7 @@ test-neuraloperator: $(BENCH_STAMP)  ## run the adapter's tests with neuralopera
 wheel: $(STAMP)  ## build the wheel, install it in an environment of its own, run it
 	rm -rf build/wheel && $(BIN)/python -m build --wheel --outdir build/wheel
 	$(PYTHON) -m venv --clear build/wheel-venv
-	build/wheel-venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt build/wheel/*.whl
+	build/wheel-venv/bin/$(PIP) build/wheel/*.whl
 	build/wheel-venv/bin/mrafno --version
 
 clean:  ## remove everything the targets made
