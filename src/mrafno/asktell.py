@@ -54,7 +54,7 @@ class AskTell(Learning):
         cls,
         path: Path | str,
         task: Task,
-        method: str = "mra-uhat",
+        method: str = "mra-auto",
         seed: int = 0,
         *,
         examples: Examples | None = None,

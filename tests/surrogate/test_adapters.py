@@ -173,7 +173,8 @@ def test_complex_weights_take_the_same_steps_as_torch_gives_them():
 
 
 def test_a_diverged_member_begins_anew_and_the_others_do_not_notice():
-    network = ensemble(Plain, LINE, members=3)._started(False)
+    surrogate = ensemble(Plain, LINE, members=3)
+    network = surrogate._started(None, surrogate.training)
     before = {name: value.clone() for name, value in network.state_dict().items()}
     with torch.no_grad():
         for value in network.parameters():

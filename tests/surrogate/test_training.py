@@ -505,6 +505,15 @@ def test_impossible_settings_are_refused(changes, message):
         TrainingSettings(**changes)
 
 
+def test_few_examples_are_held_small_and_their_levels_alike():
+    settings = TrainingSettings(few=400, weight_decay=0.01)
+    many, some, few = (settings.of_fit(n, warm=False) for n in (400, 200, 4))
+    assert (many.weight_decay, many.apart) == (0.01, 1.0)
+    assert (some.weight_decay, some.apart) == (0.04, 0.5)
+    assert (few.weight_decay, few.apart) == (1.0, 0.01)
+    assert TrainingSettings(few=0).of_fit(4, warm=False).apart == 1.0
+
+
 def test_settings_change_by_copy_and_go_to_json():
     settings = TrainingSettings()
     changed = settings.changed(iterations=7)

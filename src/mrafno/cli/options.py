@@ -142,7 +142,7 @@ Method = Annotated[
     str | None,
     typer.Option(
         metavar="NAME", help="How to choose: mra-u, mra-uhat, mra-auto, mr-predvar, mr-dropout, random-* or coreset-*, "
-        "where * is low, high or mix. \\[default: mra-uhat]", autocompletion=complete_method, rich_help_panel=_CHOICE,
+        "where * is low, high or mix. \\[default: mra-auto]", autocompletion=complete_method, rich_help_panel=_CHOICE,
     ),
 ]  # fmt: skip
 Seed = Annotated[

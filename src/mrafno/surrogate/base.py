@@ -325,9 +325,10 @@ class Surrogate(abc.ABC):
         # The same calls, other weights.
         return cast(MemberFNO, MemberModules(self.network_settings, self.model, members, self.dtype))
 
-    def _started(self, weights: dict[str, Tensor] | None) -> MemberFNO:
+    def _started(self, weights: dict[str, Tensor] | None, settings: TrainingSettings) -> MemberFNO:
         """A network to train: with a copy of these weights, or freshly initialised."""
         network = self._made(self.members)
+        network.apart = settings.apart
         if weights:
             network.load_state_dict(weights)
         else:

@@ -41,7 +41,7 @@ class Optimised(Surrogate):
         warm: bool,
         masks: Callable[[int], Sequence[Tensor]] | None = None,
     ) -> History:
-        network = self._started(self.weights if warm else None)
+        network = self._started(self.weights if warm else None, settings)
         history = self._train(network, batches, settings, masks=masks)
         self.weights = detached(network)
         return history
@@ -147,7 +147,7 @@ class Langevin(Surrogate):
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
         if warm:
             self.weights = {name: value[-1:] for name, value in self.weights.items()}
-        network = self._started(self.weights if warm else None)
+        network = self._started(self.weights if warm else None, settings)
         first = max(1, int(self.burn_in * settings.iterations))
         optimiser = adam(network, settings)
         burn_in = settings.changed(iterations=first)
@@ -228,7 +228,7 @@ class Variational(Surrogate):
         return self._samples
 
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
-        network = self._started(None)
+        network = self._started(None, settings)
         names = [name for name, _ in network.named_parameters()]
         if warm and self._centres:
             centres = [self._centres[name].clone().requires_grad_() for name in names]

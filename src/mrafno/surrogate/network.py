@@ -138,6 +138,8 @@ class MemberFNO(nn.Module):
         super().__init__()
         self.settings = s = settings
         self.members = members
+        #: How far apart the levels begin, from 0, where all are alike, to 1, where each has weights as any other input.
+        self.apart = 1.0
 
         def linear(inputs: int, outputs: int) -> Linear:
             return Linear(members, inputs, outputs, dtype)
@@ -164,6 +166,8 @@ class MemberFNO(nn.Module):
         for module in self.modules():
             if isinstance(module, FourierLayer) or (isinstance(module, Linear) and not self._belongs_to_layer(module)):
                 module.initialise(member, generator)
+        with torch.no_grad():
+            self.lift_in.weight[member, :, self.settings.in_channels + self.settings.dim :] *= self.apart
 
     def _belongs_to_layer(self, module: nn.Module) -> bool:
         return any(module is layer.pointwise for layer in self.layers)

@@ -55,6 +55,9 @@ class TrainingSettings:
         weight_decay: decoupled weight decay.
         few: number of examples n below which weight decay grows, as (few / n) squared up to a hundredfold; 0 for never.
             A network with little to go by is better off small, and one that has learnt little by heart forgets it.
+            Also, the fewer examples, the more alike the levels begin, see ``apart``.
+        apart: how far apart the levels begin in a fit from scratch, from 0, where a fine solution is taken for a coarse
+            one until examples show otherwise, to 1, where each level has random weights of its own.
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
             0 for never.
         loss: ``likelihood`` or ``composite``.
@@ -74,6 +77,7 @@ class TrainingSettings:
     loss: Loss = "composite"
     held_in: float = 0.0
     few: int = 0
+    apart: float = 1.0
     warm_iterations: int = 700
     warm_batch: int = 20
     warm_rate: float = 4e-3
@@ -107,6 +111,8 @@ class TrainingSettings:
     def of_fit(self, examples: int, *, warm: bool, brief: bool = False) -> "TrainingSettings":
         """What one fit on this many examples uses."""
         changes: dict[str, Any] = {"weight_decay": self.weight_decay * min(max(1.0, self.few / examples) ** 2, 100.0)}
+        if examples < self.few:
+            changes["apart"] = self.apart * examples / self.few
         if warm:
             changes |= {"iterations": self.warm_iterations, "batch": self.warm_batch, "rate": self.warm_rate}
         if warm and brief:
