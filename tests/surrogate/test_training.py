@@ -507,11 +507,12 @@ def test_impossible_settings_are_refused(changes, message):
 
 def test_few_examples_are_held_small_and_their_levels_alike():
     settings = TrainingSettings(few=400, weight_decay=0.01)
-    many, some, few = (settings.of_fit(n, warm=False) for n in (400, 200, 4))
+    many, some, few = (settings.of_fit(sizes, warm=False) for sizes in ((200, 200), (150, 50), (2, 2)))
     assert (many.weight_decay, many.apart) == (0.01, 1.0)
-    assert (some.weight_decay, some.apart) == (0.04, 0.5)
+    assert (some.weight_decay, some.apart) == (0.04, 0.25)
     assert (few.weight_decay, few.apart) == (1.0, 0.01)
-    assert TrainingSettings(few=0).of_fit(4, warm=False).apart == 1.0
+    assert settings.of_fit((400, 0), warm=False).apart == 1.0  # one level differs from no other
+    assert TrainingSettings(few=0).of_fit((2, 2), warm=False).apart == 1.0
 
 
 def test_settings_change_by_copy_and_go_to_json():

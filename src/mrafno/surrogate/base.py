@@ -148,7 +148,7 @@ class Surrogate(abc.ABC):
         if data.domain != self.domain:
             raise SurrogateError("surrogate: the examples are of another domain than the surrogate.")
         warm = warm and bool(self.weights)
-        settings = self.training.of_fit(max(len(data), 1), warm=warm, brief=brief)
+        settings = self.training.of_fit(data.sizes, warm=warm, brief=brief)
         if iterations is not None:
             settings = settings.changed(iterations=iterations)
         before = {

@@ -55,7 +55,7 @@ class TrainingSettings:
         weight_decay: decoupled weight decay.
         few: number of examples n below which weight decay grows, as (few / n) squared up to a hundredfold; 0 for never.
             A network with little to go by is better off small, and one that has learnt little by heart forgets it.
-            Also, the fewer examples, the more alike the levels begin, see ``apart``.
+            Also, the rarer a level is, the more alike all begin, see ``apart``.
         apart: how far apart the levels begin in a fit from scratch, from 0, where a fine solution is taken for a coarse
             one until examples show otherwise, to 1, where each level has random weights of its own.
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
@@ -108,11 +108,14 @@ class TrainingSettings:
             return self.rate * (0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * done / rise)))
         return self.rate * 0.5 * (1 + math.cos(math.pi * (done - rise) / (1 - rise)))
 
-    def of_fit(self, examples: int, *, warm: bool, brief: bool = False) -> "TrainingSettings":
-        """What one fit on this many examples uses."""
+    def of_fit(self, sizes: Sequence[int], *, warm: bool, brief: bool = False) -> "TrainingSettings":
+        """What one fit on so many examples of each level uses."""
+        known = [n for n in sizes if n]
+        examples = max(sum(known), 1)
         changes: dict[str, Any] = {"weight_decay": self.weight_decay * min(max(1.0, self.few / examples) ** 2, 100.0)}
-        if examples < self.few:
-            changes["apart"] = self.apart * examples / self.few
+        if self.few and known:
+            # How levels differ is known as well as the rarest of them.
+            changes["apart"] = self.apart * min(1.0, min(known) * len(known) / self.few)
         if warm:
             changes |= {"iterations": self.warm_iterations, "batch": self.warm_batch, "rate": self.warm_rate}
         if warm and brief:
