@@ -172,7 +172,7 @@ def _description(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise CheckpointError(
             f"checkpoint {folder}: {_DESCRIPTION} cannot be read ({error.strerror}). "
-            "Give the folder that Surrogate.save wrote."
+            "Give the folder of a run, or one that Surrogate.save wrote."
         ) from error
     except (ValueError, RecursionError) as error:
         raise CheckpointError(

@@ -58,9 +58,10 @@ class HeldInExamples:
         if not found:
             return np.empty(0)
         prediction, truth, owners = found
-        assert surrogate.normaliser is not None, "a surrogate that predicts has one"
-        single = _single(prediction, owners, surrogate.members)
-        return relative_l2(*(surrogate.normaliser.physical(values, self.data.domain.dim) for values in (single, truth)))
+        normaliser, dim = surrogate.normaliser, self.data.domain.dim
+        assert normaliser is not None, "a surrogate that predicts has one"
+        single = normaliser.physical(_single(prediction, owners, surrogate.members), dim)
+        return relative_l2(single, normaliser.physical(truth, dim), normaliser.typical_norm(truth.shape[2:]))
 
     def shift(self, surrogate: "Surrogate") -> float:
         r"""The shift of the noise that held-in examples ask for.

@@ -39,6 +39,8 @@ DIVERGED = 1e4
 #: Rows of each level that no member leaves out, so that none is without examples.
 _ALWAYS = 2
 _MAX_RESTARTS = 5
+#: Steps after which the rarest level has its turn at the latest.
+_LONGEST_WAIT = 4
 #: Steps between looks at the losses, which is also how often a progress bar hears of them.
 _LOOK = 25
 
@@ -193,8 +195,10 @@ class Batches:
         self.inputs = [torch.as_tensor(normaliser.inputs(f), dtype=dtype, device=device) for f in data.inputs]
         self.outputs = [torch.as_tensor(normaliser.outputs(y), dtype=dtype, device=device) for y in data.outputs]
         self.levels = [level for level, n in enumerate(data.sizes) if n]
-        self.counts = _shares([data.sizes[level] for level in self.levels], settings.batch)
-        self.shares = [n / len(data) for n in data.sizes]
+        self.counts, self.waits = _shares([data.sizes[level] for level in self.levels], settings.batch)
+        waits = dict(zip(self.levels, self.waits, strict=True))
+        self.shares = [waits.get(level, 1) * n / len(data) for level, n in enumerate(data.sizes)]
+        self.step = 0
         self.values = values_per_example(data)
         self.total_values = float(data.domain.out_channels) * sum(
             n * math.prod(grid.shape) for n, grid in zip(data.sizes, data.domain.grids, strict=True)
@@ -209,8 +213,11 @@ class Batches:
         self.offsets = np.random.default_rng([*seeds[0], len(self.meshes)])
 
     def draw(self) -> Iterator[tuple[int, Mesh, Tensor, Tensor]]:
-        """Level, mesh, inputs ``(M, B, in_channels, *grid)`` and outputs of one step, for every level with examples."""
-        for level, count, orders in zip(self.levels, self.counts, self.orders, strict=True):
+        """Level, mesh, inputs ``(M, B, in_channels, *grid)`` and outputs of one step, of each level whose turn it is."""
+        step, self.step = self.step, self.step + 1
+        for level, count, wait, orders in zip(self.levels, self.counts, self.waits, self.orders, strict=True):
+            if step % wait:
+                continue
             rows = torch.as_tensor(np.stack([order.take(count) for order in orders]))
             mesh, stride = self.meshes[level], self.strides[level]
             f, y = self.inputs[level], self.outputs[level]
@@ -268,10 +275,16 @@ class _Order:
         return taken
 
 
-def _shares(sizes: Sequence[int], batch: int) -> list[int]:
-    """A batch divided over levels in proportion to their examples, at least one each."""
-    total = sum(sizes)
-    return [min(size, max(1, round(batch * size / total))) for size in sizes]
+def _shares(sizes: Sequence[int], batch: int) -> tuple[list[int], list[int]]:
+    """A batch divided over levels in proportion to their examples, at least one each; and every how many steps.
+
+    A pass over a few rows takes nearly as long as one over many, so a level with less than a tenth of the batch comes
+    only every second to fourth step, with as many more rows.
+    """
+    rows = [batch * size / sum(sizes) for size in sizes]
+    waits = [max(1, min(_LONGEST_WAIT, int(batch / 10 / row))) for row in rows]
+    counts = [min(size, max(1, round(row * wait))) for size, row, wait in zip(sizes, rows, waits, strict=True)]
+    return counts, waits
 
 
 def stride_of(shape: Sequence[int], points: int) -> int:
@@ -313,7 +326,8 @@ def network_objective(
         for level, mesh, f, y in batches.draw():
             chosen = masks(f.shape[1]) if masks else None
             mean, log_var = network(f, mesh, level, masks=chosen, detach_variance=loss == "composite")
-            # A level counts by its examples, also where rounding gives it more or less of the minibatch.
+            # A level counts by its examples, also where rounding gives it more or less of the minibatch, or a turn now
+            # and then.
             average = example_losses(mean, log_var, y, loss, batches.values[level]).mean(1)
             total = total + batches.shares[level] * average
         assert isinstance(total, Tensor), "there is at least one level with examples"
