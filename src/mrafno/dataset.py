@@ -1,5 +1,6 @@
 """Examples as tensors per resolution, and the normalisers fitted on them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -97,6 +98,12 @@ class Normaliser:
     def physical(self, y: Array, grid_axes: int) -> Array:
         """Normalised outputs ``(..., out_channels, *grid)`` in physical units."""
         return y * _column(self.out_std, grid_axes) + _column(self.out_mean, grid_axes)
+
+    def typical_norm(self, grid: Sequence[int]) -> float | None:
+        """The norm over channels and grid, nearly, of an output of usual size; None where none has a size."""
+        # A constant channel was given the scale 1, which is not its own.
+        sizes = [abs(m) if s == 1.0 else math.hypot(m, s) for m, s in zip(self.out_mean, self.out_std, strict=True)]
+        return math.sqrt(math.prod(grid)) * max(sizes) or None
 
     @property
     def log_scale(self) -> float:

@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 Layout = Literal["nodes", "cells", "periodic"]
 Interpolation = Literal["linear", "nearest"]
 
+#: Share of a typical function's norm below which one is nearly zero.
+_SMALL = 0.01
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -141,16 +144,23 @@ def resample(values: Array, source: Grid, target: Grid, kind: Interpolation = "l
     return np.ascontiguousarray(values)
 
 
-def relative_l2(prediction: Array, truth: Array) -> Array:
-    """Relative L2 distance of each example: ``(n, channels, *grid)`` twice gives ``(n,)``.
+def relative_l2(prediction: Array, truth: Array, typical: float | None = None) -> Array:
+    r"""Relative L2 distance of each example: ``(n, channels, *grid)`` twice gives ``(n,)``.
 
-    .. math:: \\|p - y\\|_2 / \\|y\\|_2 \\quad\\text{over channels and grid}
+    .. math:: \lVert p - y \rVert_2 / \lVert y \rVert_2 \quad\text{over channels and grid}
+
+    A truth that is nearly zero has no relative error: it is measured against a hundredth of a typical one.
+
+    Args:
+        typical: the norm of a typical truth; by default the median of those here that are not zero, and 1 if all are.
     """
     if prediction.shape != truth.shape:
         raise TaskError(f"relative_l2: shapes {prediction.shape} and {truth.shape} differ.")
     axes = tuple(range(1, truth.ndim))
     norm = np.sqrt(np.sum(truth**2, axis=axes))
-    return np.asarray(np.sqrt(np.sum((prediction - truth) ** 2, axis=axes)) / np.maximum(norm, 1e-300))
+    if typical is None:
+        typical = float(np.median(norm[norm > 0])) if norm.any() else 1.0
+    return np.asarray(np.sqrt(np.sum((prediction - truth) ** 2, axis=axes)) / np.maximum(norm, _SMALL * typical))
 
 
 def as_shapes(resolutions: Sequence[Sequence[int] | int]) -> tuple[tuple[int, ...], ...]:

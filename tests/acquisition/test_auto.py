@@ -13,27 +13,27 @@ from mrafno.errors import AcquisitionError
 def test_two_levels_by_hand():
     """S = .04 shared by all 20 examples, D = .05 that only the 4 fine ones lower; costs 1 : 4 are .2 and .8."""
     gains = level_gains([0.2, 0.3], [16, 4], [1, 4])
-    shared, own = 0.04 / 21, 0.05 / 5
+    shared, own = 2 * 0.04 / 21, 0.5 * 0.05 / 5
     np.testing.assert_allclose(gains, [shared / 0.2, (shared + own) / 0.8], rtol=1e-14)
 
 
 def test_three_levels_by_hand():
     gains = level_gains([0.1, 0.2, 0.5], [10, 6, 3], [1, 2, 5])
-    parts = [0.01 / 20, 0.03 / 10, 0.21 / 4]
+    parts = [2 * 0.01 / 20, 0.5 * 0.03 / 10, 0.5 * 0.21 / 4]
     expected = [parts[0] / 0.125, sum(parts[:2]) / 0.25, sum(parts) / 0.625]
     np.testing.assert_allclose(gains, expected, rtol=1e-14)
 
 
 def test_one_level():
-    np.testing.assert_allclose(level_gains([0.3], [8], [7.0]), [0.09 / 9], rtol=1e-14)
+    np.testing.assert_allclose(level_gains([0.3], [8], [7.0]), [2 * 0.09 / 9], rtol=1e-14)
 
 
 def test_a_finer_level_that_is_no_worse_has_nothing_of_its_own():
     gains = level_gains([0.3, 0.2], [5, 5], [1, 9])
-    np.testing.assert_allclose(gains, [0.09 / 11 / 0.1, 0.09 / 11 / 0.9], rtol=1e-14)
+    np.testing.assert_allclose(gains, [2 * 0.09 / 11 / 0.1, 2 * 0.09 / 11 / 0.9], rtol=1e-14)
     # Level 2 is measured against the worst below it, not against level 1.
     gains = level_gains([0.3, 0.2, 0.4], [1, 1, 1], [1, 1, 1])
-    np.testing.assert_allclose(gains[2] / 3, 0.09 / 4 + 0.07 / 2, rtol=1e-14)
+    np.testing.assert_allclose(gains[2] / 3, 2 * 0.09 / 4 + 0.5 * 0.07 / 2, rtol=1e-14)
 
 
 def test_the_unit_of_cost_does_not_matter():
@@ -61,7 +61,7 @@ def test_more_examples_of_a_level_make_it_less_urgent():
 
 def test_no_examples_and_no_error_are_numbers_too():
     assert level_gains([0.0, 0.0], [0, 0], [1, 2]) == [0.0, 0.0]
-    np.testing.assert_allclose(level_gains([1.0, 1.0], [0, 0], [1, 3]), [4.0, 4 / 3])
+    np.testing.assert_allclose(level_gains([1.0, 1.0], [0, 0], [1, 3]), [8.0, 8 / 3])
 
 
 # Errors of today, from errors of the past.
@@ -106,10 +106,10 @@ def test_errors_never_fall_from_coarse_to_fine():
 # Looking at what nobody has looked at for long.
 
 
-def test_a_level_waits_for_its_price_and_comes_after_three_of_them():
-    """A fine example costs 3: free to be chosen after 3 coarse ones, bound to be after 9."""
-    fine = [hedged([1.0, 2.0], [1] + [0] * n, [1, 3])[1] for n in range(11)]
-    assert fine == [-np.inf] * 3 + [2.0] * 6 + [np.inf] * 2
+def test_a_level_waits_for_its_price_and_comes_after_five_of_them():
+    """A fine example costs 3: free to be chosen after 3 coarse ones, bound to be after 15."""
+    fine = [hedged([1.0, 2.0], [1] + [0] * n, [1, 3])[1] for n in range(17)]
+    assert fine == [-np.inf] * 3 + [2.0] * 12 + [np.inf] * 2
     assert hedged([1.0, 2.0], [], [1, 3]) == [1.0, -np.inf]
     assert hedged([1.0, 2.0], [0] * 9 + [1, 0, 0, 0], [1, 3]) == [1.0, 2.0]
 
@@ -119,7 +119,7 @@ def test_a_finer_example_counts_for_a_coarser_level_and_not_the_other_way():
     assert hedged(gains, [0, 0], costs) == [1.0, 2.0, -np.inf]
     assert hedged(gains, [0, 0, 2], costs) == [1.0, -np.inf, -np.inf]
     assert hedged(gains, [0, 0, 1], costs) == [1.0, -np.inf, 3.0]
-    assert hedged(gains, [1] * 6, costs) == [1.0, -np.inf, np.inf]
+    assert hedged(gains, [1] * 10, costs) == [1.0, -np.inf, np.inf]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@ r"""Which mesh next, without a rate to tune: measure what each mesh still has to
 
 Let :math:`E_r` be the relative error of the surrogate on examples of level r that it has not learnt from yet. The
 squared error on the finest level splits into shares: :math:`D_0 = E_0^2`, which an example of any level lowers, and
-:math:`D_j = \max(E_j^2 - E_{j-1}^2, 0)`, which only examples of level j or finer lower. With squared errors that fall
-like one over the number of examples that inform them, one more example of level r gains per cost
+:math:`D_j = \max(E_j^2 - E_{j-1}^2, 0)`, which only examples of level j or finer lower. With shares that fall like a power
+:math:`-p_j` of the number of examples that inform them, one more example of level r gains per cost
 
-.. math:: g_r = \frac{1}{\lambda_r} \sum_{j \le r} \frac{D_j}{n_{\ge j}}
+.. math:: g_r = \frac{1}{\lambda_r} \sum_{j \le r} \frac{p_j D_j}{n_{\ge j}}
 
 where :math:`n_{\ge j}` counts the examples of level j and finer. The level with the largest gain is next. Unlike a
-schedule that decays, this comes back to the fine mesh when the coarse one has nothing left to teach.
+schedule that decays, this comes back to the fine mesh when the coarse one has nothing left to teach. The powers,
+:data:`SHARED` and :data:`OWN`, are those of burgers: well chosen coarse examples lower the error like one over their
+number or faster, while by how much fine solutions differ from coarse ones is learnt slowly.
 
 Fine examples are rare, so their errors are old: most were measured on a surrogate that knew less than today's. What
 lasts is by how much they exceeded the coarse errors of their own time. :func:`level_errors` therefore adds that excess
@@ -17,7 +19,7 @@ to today's coarse errors.
 Gains rest on a model and on few errors, and mistakes are dear: coarse examples also lower what the model says only fine
 ones can, and nobody knows the excess without looking. So :func:`hedged` keeps every level within bounds. A fine example
 is bought at the latest when :data:`LATEST` times its price has gone into coarser ones since the last, at the earliest
-when :data:`EARLIEST` times its price has: fine examples are a quarter to a half of what is spent.
+when :data:`EARLIEST` times its price has: fine examples are a sixth to a half of what is spent.
 """
 
 import math
@@ -29,8 +31,10 @@ from mrafno.errors import AcquisitionError
 
 #: Errors that a median is taken over.
 _RECENT = 5
+#: Powers of the number of examples by which a share of the squared error falls: the coarsest level's, and the others'.
+SHARED, OWN = 2.0, 0.5
 #: How many times the price of a level goes into coarser ones between two of its examples, at least and at most.
-EARLIEST, LATEST = 1.0, 3.0
+EARLIEST, LATEST = 1.0, 5.0
 
 
 def level_gains(errors: Sequence[float], counts: Sequence[int], costs: Sequence[float]) -> list[float]:
@@ -50,7 +54,7 @@ def level_gains(errors: Sequence[float], counts: Sequence[int], costs: Sequence[
     for level, (error, share) in enumerate(zip(errors, shares, strict=True)):
         part = max(error**2 - squared, 0.0)
         squared = max(squared, error**2)
-        known += part / (sum(counts[level:]) + 1)
+        known += (OWN if level else SHARED) * part / (sum(counts[level:]) + 1)
         gains.append(known / share)
     return gains
 

@@ -213,7 +213,7 @@ class Batches:
         self.offsets = np.random.default_rng([*seeds[0], len(self.meshes)])
 
     def draw(self) -> Iterator[tuple[int, Mesh, Tensor, Tensor]]:
-        """Level, mesh, inputs ``(M, B, in_channels, *grid)`` and outputs of one step, of each level whose turn it is."""
+        """Level, mesh, inputs ``(M, B, in_channels, *grid)`` and outputs of one step, of levels whose turn it is."""
         step, self.step = self.step, self.step + 1
         for level, count, wait, orders in zip(self.levels, self.counts, self.waits, self.orders, strict=True):
             if step % wait:
