@@ -62,7 +62,9 @@ def files(folder):
 def test_a_run_is_not_begun_twice_in_a_folder(tmp_path):
     with runs.create(tmp_path / "run") as run:
         before = runs.ledger_bytes(run)
-    with pytest.raises(LedgerError, match=r"exists already. Open it to go on, or choose another folder"):
+    with Run.open(tmp_path / "run") as run:
+        assert repr(run) == f"<Run {tmp_path / 'run'}: tiny, {run.state.method}, seed 0, step 0, cost 0>"
+    with pytest.raises(LedgerError, match=r"exists already. Go on with it .*, or choose another folder"):
         runs.create(tmp_path / "run", seed=1)
     assert (tmp_path / "run" / "ledger.jsonl").read_bytes() == before
 
@@ -484,10 +486,11 @@ def test_outputs_of_nothing_but_zeros_are_examples_too(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_a_metric_beyond_all_numbers_does_not_stop_a_run(tmp_path):
-    """Test outputs of nothing but zeros, predicted as large ones: everybody who reads the run copes."""
-    with runs.create(tmp_path / "run", test=2) as run:
+    """Test outputs whose squares are beyond float64: everybody who reads the run copes."""
+    with runs.create(tmp_path / "run", test=2) as run, np.errstate(all="ignore"):
         for query in run.ask(1000):
-            run.tell(query.id, 0 * query.f if query.kind == "test" else 1e10 * runs.smooth(query.f, query.level))
+            y = runs.smooth(query.f, query.level)
+            run.tell(query.id, 0 * y + 1e200 if query.kind == "test" else y)
         run.advance(2)
         assert [e.metrics["relative_l2"] for e in run.state.evaluations] == [None, None]
         assert all(0 <= share <= 1 for share in run.state.evaluations[0].metrics["coverage"].values())
@@ -496,7 +499,8 @@ def test_a_metric_beyond_all_numbers_does_not_stop_a_run(tmp_path):
         assert run.state.as_json()["steps"][1]["metrics"]["relative_l2"] is None
         Console(file=io.StringIO()).print(run_table(run.state, tmp_path / "run"))
         assert comparison([(tmp_path / "run", run.state)], [0.1])["runs"][0]["error"] is None
-    write_report([tmp_path / "run"], tmp_path / "report.html")
+    with np.errstate(all="ignore"):
+        write_report([tmp_path / "run"], tmp_path / "report.html")
     assert "No error has been measured." in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 

@@ -89,6 +89,21 @@ def test_normalised_examples_have_unit_moments_and_come_back():
     np.testing.assert_allclose(normaliser.physical(samples, 1)[1], pairs[1][1], rtol=1e-12)
 
 
+def test_the_typical_norm_of_outputs():
+    domain = domain_of(outputs=1)
+    pairs = examples(domain, (4, 50), offset=3.0, scale=2.0)
+    norms = [np.sqrt(np.sum(pairs[1][1] ** 2, axis=(1, 2)))]
+    assert fit(domain, pairs).typical_norm((20,)) == pytest.approx(np.median(norms), rel=0.2)
+
+
+def test_a_constant_channel_has_no_say_in_the_typical_norm():
+    """Its scale is 1 by convention, which may be a million times that of the others."""
+    small = Normaliser((0.0,), (1.0,), (0.0, 0.0), (1.0, 1e-6))
+    assert small.typical_norm((25,)) == pytest.approx(5e-6)
+    assert Normaliser((0.0,), (1.0,), (-7e-3,), (1.0,)).typical_norm((25,)) == pytest.approx(0.035)
+    assert Normaliser((0.0,), (1.0,), (0.0,), (1.0,)).typical_norm((25,)) is None
+
+
 def test_zero_boundaries_mean_no_shift_of_outputs():
     """A shift would make the normalised outputs something else than zero on the boundary."""
     domain = domain_of(zero=True)

@@ -131,7 +131,7 @@ def test_lines_tell_of_every_measurement_and_else_every_ten_seconds(story, clock
         clock.now += 0.1
         lines("training", 0.75)
         first = (
-            "step 1 of 5; cost 8.5, 21.5 left of 30; error 0.2500 after step 0, by its own estimate 0.4000; "
+            "step 1 of 5; cost 8.5, 21.5 left of 30; error 0.25 after step 0, by its own estimate 0.4; "
             "examples 9: 2 (1 running), 17: 3, 1 failed; training 75 %; 10 s so far\n"
         )
         assert out.getvalue() == first
@@ -140,7 +140,7 @@ def test_lines_tell_of_every_measurement_and_else_every_ten_seconds(story, clock
         story.measures(2, 9.5, relative_l2=0.125)
         lines("choosing")
         second = (
-            "step 2 of 5; cost 9.5, 20.5 left of 30; error 0.1250, by its own estimate 0.4000; "
+            "step 2 of 5; cost 9.5, 20.5 left of 30; error 0.125, by its own estimate 0.4; "
             "examples 9: 3, 17: 3, 1 failed; 14 s so far; about 12 s left\n"
         )
         assert out.getvalue() == first + second
@@ -205,7 +205,7 @@ def test_the_live_block(story, clock):
         "run       tiny, mra-u, seed 3",
         "step      1 of 4",
         "cost      8.5",
-        "error     0.2500 after step 0, by its own estimate 0.4000, target 0.1",
+        "error     0.25 after step 0, by its own estimate 0.4, target 0.1",
         "examples  9: 2 (1 running), 17: 3, 1 failed",
         "time      simulating 12 s, training 3 min 5 s, choosing 2 s, evaluating 1 s",
         "now       training 50 %",
@@ -221,7 +221,7 @@ def test_the_live_block_fits_a_narrow_terminal(story, clock):
     lines = drawn(live, width=40)
     assert len(lines) == 8
     assert max(map(len, lines)) <= 40
-    assert lines[3] == "error     0.2500 after step 0, by its o…"
+    assert lines[3] == "error     0.25 after step 0, by its own…"
 
 
 def test_the_live_display_begins_late_and_leaves_the_last_figures(story):

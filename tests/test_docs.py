@@ -55,7 +55,7 @@ def said_by(command):
 
 def shell(text):
     """Run the commands of a console block; the lines shown after each are in its output, in that order."""
-    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+    for part in re.split(r"^\$ ", re.sub(r"\\\n\s*", "", text), flags=re.MULTILINE)[1:]:
         command, _, shown = part.partition("\n")
         code, out, err = said_by(command)
         assert code == 0, f"{command}\n{err}"
@@ -110,6 +110,7 @@ def test_a_shown_line_that_is_not_said_is_found():
     shell("$ printf 'one 1\\ntwo 2.5\\n'\none 7\ntwo 3\n")
     with pytest.raises(AssertionError, match="does not say"):
         shell("$ printf 'one\\ntwo\\n'\ntwo\none\n")
+    shell("$ printf 'one 1\\n' \\\n    ; printf 'two\\n'\none 1\ntwo\n")
     with pytest.raises(AssertionError, match="false"):
         shell("$ false\n")
 
@@ -157,6 +158,17 @@ def test_commands_exist(name):
                 raise AssertionError(f"{command}: {error}") from error
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_commands_leave_room_for_the_button_that_copies_them(name):
+    """Longer ones are cut on the page, and continue after a backslash instead."""
+    text = PAGES[name].read_text(encoding="utf-8")
+    lines = [line for kind, _, code in FENCE.findall(text) if kind == "sh" for line in code.splitlines()]
+    for kind, _, code in FENCE.findall(text):
+        if kind == "console":
+            lines += re.findall(r"^\$ .*(?:\n    .*(?=\n))*", code, flags=re.MULTILINE)
+    assert [line for entry in lines for line in entry.splitlines() if len(line) > 70] == []
+
+
 def test_commands_that_do_not_exist_are_found():
     found = dict(commands("    mrafno show a \\\n        b\n\n`mrafno run --stepz 3`\n"))
     assert found == {"mrafno show a  b": True, "mrafno run --stepz 3": False}
@@ -195,7 +207,9 @@ def test_the_reference_is_whole(site):
     """Docstrings have become Markdown, and every command has its place."""
     for path in (site / "reference").glob("*.html"):
         text = path.read_text(encoding="utf-8")
-        left = re.findall(r":(?:mod|class|func|meth|attr|data|math):|\.\. math|={8}|\[bold\]|class=.arithmatex", text)
+        left = re.findall(
+            r":(?:mod|class|func|meth|attr|data|math):|\.\. math|={8}|\[bold\]|class=.arithmatex|&lt;autoref", text
+        )
         assert not left, f"{path}: {left}"
     text = (site / "reference" / "acquisition.html").read_text(encoding="utf-8")
     assert text.count("<math") > 20

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mrafno.durable import Lock, from_npy, make_folder, read_bytes, read_npy, to_npy, write_bytes
+from mrafno.durable import Lock, from_npy, lock_state, make_folder, read_bytes, read_npy, to_npy, write_bytes
 from mrafno.errors import LedgerError, LedgerLockedError
 
 
@@ -241,9 +241,20 @@ def test_a_second_process_is_refused_and_told_who_holds_it_until_that_is_killed(
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_one_process_has_it_once(tmp_path):
+def dead():
+    """A holder that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return {"pid": process.pid, "host": socket.gethostname()}
+
+
+def test_one_process_has_it_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["-"])
     first = Lock(tmp_path / "lock")
-    with pytest.raises(LedgerLockedError, match=f"this very process, {os.getpid()} on host"):
+    advice = r"Wait for it or stop it \(close the run there\); to read, open the run with write=False\."
+    with pytest.raises(
+        LedgerLockedError, match=rf"this very process, {os.getpid()} on host \S+ since .* UTC\. {advice}"
+    ):
         Lock(tmp_path / "lock")
     assert json.loads((tmp_path / "lock").read_bytes())["pid"] == os.getpid()
     first.release()
@@ -251,6 +262,24 @@ def test_one_process_has_it_once(tmp_path):
     assert not first.held
     assert (tmp_path / "lock").read_bytes() == b""
     Lock(tmp_path / "lock").release()
+
+
+def test_a_look_at_a_lock_tells_who_lives(tmp_path):
+    path = tmp_path / "lock"
+    assert lock_state(path) == "free"
+    lock = Lock(path)
+    before = path.read_bytes()
+    assert (lock_state(path), path.read_bytes(), lock.held) == ("held", before, True)
+    lock.release()
+    assert lock_state(path) == "free"
+    # A number that another process has by now, one of another host, and one of nobody.
+    for holder in ({"pid": 1, "host": socket.gethostname()}, {"pid": 1, "host": "elsewhere"}, dead()):
+        path.write_text(json.dumps(holder))
+        assert lock_state(path) == "left"
+    Lock(path).release()
+    assert lock_state(path) == "free"
+    (tmp_path / "link").symlink_to(path)
+    assert lock_state(tmp_path / "link") == "free"
 
 
 @pytest.mark.parametrize("content", [b"", b'{"pid":1,"host":"elsewhere"}', b'{"pi', b"\0\0\0"])
@@ -297,10 +326,16 @@ class TestWithoutFlock:
         assert not (tmp_path / "lock.pid").exists()
         Lock(tmp_path / "lock").release()
 
+    def test_a_look_tells_who_lives(self, tmp_path):
+        lock = Lock(tmp_path / "lock")
+        assert lock_state(tmp_path / "lock") == "held"
+        lock.release()
+        assert lock_state(tmp_path / "lock") == "free"
+        (tmp_path / "lock.pid").write_text(json.dumps(dead()))
+        assert lock_state(tmp_path / "lock") == "left"
+
     def test_a_dead_process_of_this_host_has_it_no_more(self, tmp_path):
-        dead = subprocess.Popen([sys.executable, "-c", ""])
-        dead.wait()
-        for pid in (dead.pid, os.getpid()):  # or it had the number that is ours now
+        for pid in (dead()["pid"], os.getpid()):  # or it had the number that is ours now
             (tmp_path / "lock.pid").write_text(json.dumps({"pid": pid, "host": socket.gethostname()}))
             lock = Lock(tmp_path / "lock")
             assert json.loads((tmp_path / "lock.pid").read_bytes())["pid"] == os.getpid()

@@ -93,6 +93,22 @@ def test_relative_l2_of_each_example():
     np.testing.assert_allclose(relative_l2(y + [3.0, 0.0], y), [0.6, 1.5])
 
 
+def test_an_ordinary_error_is_the_quotient_to_the_last_bit():
+    y = np.random.default_rng(0).standard_normal((50, 2, 7)) * np.geomspace(0.1, 10, 50)[:, None, None]
+    p = y + np.random.default_rng(1).standard_normal(y.shape)
+    exact = np.sqrt(np.sum((p - y) ** 2, axis=(1, 2))) / np.sqrt(np.sum(y**2, axis=(1, 2)))
+    np.testing.assert_array_equal(relative_l2(p, y), exact)
+    np.testing.assert_array_equal(relative_l2(p, y, typical=3.0), exact)
+
+
+def test_a_truth_that_is_zero_is_measured_against_a_typical_one():
+    y = np.array([[[0.0, 0.0]], [[3.0, 4.0]], [[0.0, 1e-12]]])
+    np.testing.assert_allclose(relative_l2(y + [0.3, 0.4], y)[:2], [0.5 / (0.01 * np.median([5, 1e-12])), 0.1])
+    np.testing.assert_allclose(relative_l2(y + [0.3, 0.4], y, typical=5.0), [10.0, 0.1, 10.0])
+    np.testing.assert_allclose(relative_l2(y[:1] + 0.3, y[:1]), [0.3 * np.sqrt(2) / 0.01])
+    assert relative_l2(y[:1], y[:1]) == 0
+
+
 def test_shapes_from_what_people_write():
     assert as_shapes((33, 129)) == ((33,), (129,))
     assert as_shapes([[32, 16], (np.int64(64), 32)]) == ((32, 16), (64, 32))

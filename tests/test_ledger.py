@@ -161,11 +161,29 @@ def test_many_threads_may_append(tmp_path, quick):
 
 def test_a_run_is_created_once(tmp_path):
     events = filled(tmp_path)
-    with pytest.raises(LedgerError, match=f"run {tmp_path} exists already. Open it"):
+    advice = rf"Go on with it \(mrafno resume {tmp_path}, or Run.open"
+    with pytest.raises(LedgerError, match=rf"run {tmp_path} exists already. {advice}"):
         Ledger.create(tmp_path)
     with Ledger.open(tmp_path, write=True), pytest.raises(LedgerError, match="exists already"):
         Ledger.create(tmp_path)
     assert read(tmp_path) == events
+
+
+def test_a_folder_with_other_files_is_no_place_for_a_run(tmp_path):
+    for name in ("thesis.tex", "data.csv"):
+        (tmp_path / name).touch()
+    with pytest.raises(
+        LedgerError, match=rf"run {tmp_path}: the folder holds other files \(data.csv, ...\) and no run"
+    ):
+        Ledger.create(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"thesis.tex", "data.csv"}
+
+
+def test_what_a_creation_that_was_killed_left_is_no_hindrance(tmp_path):
+    for name in ("lock", ".ledger.jsonl.abc.part", ".gitignore"):
+        (tmp_path / name).touch()
+    Ledger.create(tmp_path).close()
+    assert len(read(tmp_path)) == 1
 
 
 def test_of_two_that_create_at_once_one_is_refused(tmp_path, monkeypatch):

@@ -137,6 +137,19 @@ def test_what_is_no_task(file):
     assert said(f"{file}:number").startswith(f"task {file}:number: it is a int and no task. Make one with FunctionTask")
 
 
+def test_a_simulator_is_no_task(file):
+    assert said(f"{file}:solve") == (
+        f"task {file}:solve: it is a function of (f, level) and no task. If it is the simulator, make a task of it, "
+        "task = FunctionTask(solve, inputs, resolutions=..., costs=...) with FunctionTask of mrafno.tasks, and give "
+        f"{file}:task."
+    )
+
+
+def test_what_makes_a_task_may_have_arguments_with_defaults(file):
+    file.write_text(CODE + "def other(n=3, *more, **settings):\n    return task\n")
+    assert Source.of(f"{file}:other").load().name == "double"
+
+
 @pytest.mark.parametrize(
     ("code", "told"),
     [

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from mrafno.errors import LedgerError
+from mrafno.grids import relative_l2
 from mrafno.ledger import Ledger
 from mrafno.reading import RunReader
+from tests import runs
 from tests.made_runs import made_run, made_task, real_run
 
 
@@ -35,6 +37,8 @@ def test_a_real_run(real):
     assert reader.surrogate is surrogate  # loaded once
     prediction = reader.predict(f, 1)
     np.testing.assert_array_equal(prediction.mean, surrogate.predict(f, 1).mean)
+    np.testing.assert_array_equal(reader.errors(prediction.center, y), relative_l2(prediction.center, y))
+    assert reader.errors(prediction.center, 0 * y).max() < 1000
     assert not reader.refresh()
     assert content(real) == before
 
@@ -61,15 +65,25 @@ def test_what_a_person_simulates_is_known_without_the_simulator(tmp_path):
     assert reader.meshes == ["5 points", "9 points"]
 
 
+def test_how_many_candidates_there_are(real, tmp_path):
+    """A task of 40 inputs cannot give 990; one of ours draws as many as are wanted."""
+    with runs.create(tmp_path / "run", pool=990) as run:
+        assert RunReader(tmp_path / "run").pool == len(run.inputs.pool) < 40
+    with runs.create(tmp_path / "few", pool=5) as run:
+        assert RunReader(tmp_path / "few").pool == len(run.inputs.pool) == 5
+    assert RunReader(real).pool == RunReader(real).state.settings.pool
+
+
 def test_a_run_is_followed(tmp_path):
     reader = RunReader(made_run(tmp_path / "run", levels=(0,), running=True))
-    assert reader.state.activity == "running"
+    assert (reader.lock, reader.activity) == ("free", "waiting for answers")
     assert reader.output(reader.state.running[0]) is None
     with Ledger.open(tmp_path / "run", write=True) as ledger:
+        assert (reader.lock, reader.activity) == ("held", "running")
         ledger.append("failed", id=reader.state.running[0].id, reason="it fell over")
         ledger.append("stopped", reason="enough")
     assert reader.refresh()
-    assert (reader.state.activity, reader.state.running) == ("enough", [])
+    assert (reader.activity, reader.state.running) == ("enough", [])
     assert not reader.refresh()
 
 

@@ -46,9 +46,10 @@ def test_it_ends_after_so_many_steps_in_all(tmp_path):
     with runs.ready(tmp_path / "run") as run:
         assert run.advance(2) == "finished 2 steps"
         assert run.advance(2) == "finished 2 steps"
-        assert (run.state.step, run.state.activity) == (2, "finished 2 steps")
+        assert (run.state.step, run.state.activity()) == (2, "finished 2 steps")
         assert run.advance(3) == "finished 3 steps"
-        assert run.advance(1) == "finished 3 steps"
+        assert run.advance(1) == "nothing to do: steps count from the beginning, and 3 are done"
+        assert run.state.activity() == "finished 3 steps"
         assert run.state.step == 3
         with pytest.raises(RunError, match="cannot advance to -1 steps"):
             run.advance(-1)
@@ -398,7 +399,7 @@ def test_too_many_failures_end_the_run_and_a_mended_simulator_goes_on(tmp_path, 
         with pytest.raises(FailuresError, match=says + r".*Everything is kept: mend the simulator and resume"):
             run.advance(2, executor=executor)
         assert len(run.state.of_kind("initial", "told")) == 3
-        assert "5 simulations failed" in run.state.activity
+        assert "5 simulations failed" in run.state.activity()
         if executor is None:
             for _ in range(3):  # somebody is stubborn
                 with pytest.raises(FailuresError):
@@ -472,7 +473,7 @@ def test_ctrl_c_stops_and_the_run_goes_on_as_if_nothing_had_happened(tmp_path, w
     with runs.create(tmp_path / "run") as run:
         with pytest.raises(KeyboardInterrupt):
             run.advance(6, watch=interrupt)
-        assert run.state.activity == "interrupted"
+        assert run.state.activity() == "interrupted"
         assert run.ledger.events[-1].data == {"reason": "interrupted"}
         shutil.copytree(tmp_path / "run", tmp_path / "copy", ignore=shutil.ignore_patterns("lock"))
         # In the same process, as in a notebook.

@@ -72,23 +72,24 @@ def pool():
 
 
 GENTLE = {
-    complains: r"^function: the simulator raised ValueError on level 1: no root in sight$",
+    complains: r"^function: the simulator, given shape \(1, 9\) on level 1, raised ValueError "
+    r"\(simulators\.py:\d+\): no root in sight$",
     nan: "returned 9 values that are NaN or infinite",
     too_long: r"returned shape \(10,\), expected \(1, 9\)",
-    complex_numbers: "did not return an array of real numbers",
-    objects: "did not return an array of real numbers",
-    text: r"returned shape \(\), expected",
-    leaves: r"^function: the simulator called exit\(3\)\.",
-    recurses: "raised RecursionError on level 1: maximum recursion depth",
-    speechless: "^function: the simulator raised (SpeechlessError|RuntimeError)$",
+    complex_numbers: r"returned an array of complex128\. Return an array of real numbers of shape \(1, 9\) ",
+    objects: r"returned an array of object\. Return an array of real",
+    text: r"returned a str\. Return an array of real numbers",
+    leaves: r"^function: the simulator called exit\(3\) \(simulators\.py:\d+\)\.",
+    recurses: r"raised RecursionError \(simulators\.py:\d+\): maximum recursion depth",
+    speechless: r"^function: the simulator, given .* raised SpeechlessError \(simulators\.py:\d+\)$",
 }
 HARSH = {
-    interrupts: "^function: the simulator raised KeyboardInterrupt$",
+    interrupts: r"^function: the simulator raised KeyboardInterrupt \(simulators\.py:\d+\)$",
     vanishes: r"^function: the simulation on level 1 ended with exit code 3 before .* output\. It said: so long$",
     pretends: "ended with exit code 0 before it gave an output. It said: nothing$",
     crashes: r"was ended by a signal \(Segmentation fault\)\.",
     is_killed: r"was ended by a signal \(Killed\); if memory ran out, use fewer workers",
-    eats: "raised .*MemoryError on level 1: Unable to allocate",
+    eats: r"raised .*MemoryError \(simulators\.py:\d+\): Unable to allocate",
 }
 #: Gentle faults that are tried in processes of their own too; a process takes a second.
 SOME = (complains, nan, objects, leaves, recurses)

@@ -131,7 +131,7 @@ def test_failures_are_forgiven_when_a_simulator_was_to_be_mended():
     events = [asked(4), failed(0), asked(4, first=1), failed(1), stop]
     state = replayed(*events, retries=1)
     assert state.used_rows("pool") == set()
-    assert state.activity == "too many"
+    assert state.activity() == "too many"
     after = [*events, asked(4, first=2), failed(2)]
     assert replayed(*after, retries=1).used_rows("pool") == set()
     assert replayed(*after, asked(4, first=3), failed(3), retries=1).used_rows("pool") == {4}
@@ -170,11 +170,17 @@ def test_the_bound_is_the_median_of_five_and_none_without():
 
 def test_a_run_is_stopped_until_something_happens():
     stop = ("stopped", {"reason": "interrupted"})
-    assert replayed().activity == "waiting"
-    assert replayed(asked(4)).activity == "running"
-    assert replayed(asked(4), stop).activity == "interrupted"
-    assert replayed(asked(4), stop, told(0)).activity == "waiting"
-    assert replayed(asked(4), told(0), stop, trained(0)).activity == "waiting"
+    for lock in ("free", "held", "left"):
+        assert replayed(asked(4), stop).activity(lock) == "interrupted"
+    assert replayed(asked(4), stop, told(0)).activity("free") == "waiting"
+    assert replayed(asked(4), told(0), stop, trained(0)).activity("free") == "waiting"
+
+
+def test_without_a_driver_nothing_runs():
+    """Whoever asks by hand leaves no driver; one that was killed leaves its lock."""
+    activities = [replayed(*events).activity(lock) for lock in ("held", "left", "free") for events in ([asked(4)], [])]
+    assert activities == ["running", "running", "interrupted", "interrupted", "waiting for answers", "waiting"]
+    assert replayed(asked(4)).as_json("left")["state"] == "interrupted"
 
 
 def test_costs_are_exact():

@@ -136,6 +136,11 @@ class AskTell(Learning):
         finally:
             self.ledger.close()
 
+    def __repr__(self) -> str:
+        state = self.state
+        about = f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {state.cost:g}"
+        return f"<{type(self).__name__} {self.ledger.folder}: {about}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -307,6 +307,6 @@ def _error(now: Snapshot, target: float | None) -> str:
     if now.error is None:
         measured = "not measured yet"
     else:
-        measured = f"{now.error:.4f}" + (f" after step {now.measured}" if now.measured != now.step else "")
-    estimate = "" if now.estimate is None else f", by its own estimate {now.estimate:.4f}"
+        measured = f"{now.error:.4g}" + (f" after step {now.measured}" if now.measured != now.step else "")
+    estimate = "" if now.estimate is None else f", by its own estimate {now.estimate:.4g}"
     return measured + estimate + ("" if target is None else f", target {target:g}")

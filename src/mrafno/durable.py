@@ -19,7 +19,7 @@ import sys
 import time
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ PART = ".part"
 #: What flock answers where the file system has none (Lustre mounted without it says ENOSYS), and where it is taken.
 _NO_FLOCK = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS)
 _TAKEN = (errno.EAGAIN, errno.EACCES)
+
+#: What can be seen of a lock, see :func:`lock_state`.
+LockState = Literal["free", "held", "left"]
 
 
 # Writing.
@@ -245,18 +248,10 @@ class Lock:
 
     def _stale(self, path: Path, content: bytes) -> bool:
         holder = _parsed(content)
-        pid = holder.get("pid")
-        if holder.get("host") != socket.gethostname() or not isinstance(pid, int) or pid < 1:
-            return False
-        if pid == os.getpid():  # ours, or of a process that had our number before: after a restart that is common
+        if (holder.get("pid"), holder.get("host")) == (os.getpid(), socket.gethostname()):
+            # Ours, or of a process that had our number before: after a restart that is common.
             return not any(lock.held and lock._substitute and lock._substitute.samefile(path) for lock in _LOCKS)
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        except (OSError, OverflowError):  # somebody else's process, or no number of one
-            pass
-        return False
+        return _dead(holder)
 
     def _refusal(self, content: bytes, substitute: Path | None = None) -> LedgerLockedError:
         holder = _parsed(content)
@@ -264,16 +259,59 @@ class Lock:
         if holder:
             mine = (holder.get("pid"), holder.get("host")) == (os.getpid(), socket.gethostname())
             who = "this very process, " if mine else "process "
-            who += "{pid} on host {host} since {started} ({command})".format(
-                **{name: holder.get(name, "?") for name in ("pid", "host", "started", "command")}
+            who += "{pid} on host {host} since {started}".format(
+                **{name: holder.get(name, "?") for name in ("pid", "host", "started")}
             )
+            command = holder.get("command")
+            who += f" ({command})" if command not in (None, "", "-") else ""
         text = (
             f"run {self.path.parent} is being written by {who}. Wait for it or stop it (close the run there); to read, "
-            "open the run without write=True."
+            "open the run with write=False."
         )
         if substitute is not None:
             text += f" This file system has no locks of its own: if that process is gone, remove {substitute} by hand."
         return LedgerLockedError(text)
+
+
+def lock_state(path: Path) -> LockState:
+    """What a look at a :class:`Lock` tells; nothing is written, and one that a living process holds is not touched.
+
+    ``held``: a process has it; ``left``: one died with it, and nobody took it since; ``free``: neither.
+    """
+    left = False
+    for file in (path, path.with_name(f"{path.name}.pid")):
+        try:
+            holder = _parsed(read_bytes(file))
+        except LedgerError:
+            continue
+        if holder and not _dead(holder) and (file != path or _taken(path)):
+            return "held"
+        left = left or bool(holder)
+    return "left" if left else "free"
+
+
+def _taken(path: Path) -> bool:
+    """Whether somebody has the flock: a number in the file may be that of another process by now."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in _TAKEN
+    return False
+
+
+def _dead(holder: dict[str, Any]) -> bool:
+    """Whether it was a process of this host that is gone; of another host nobody here can tell."""
+    pid = holder.get("pid")
+    if holder.get("host") != socket.gethostname() or not isinstance(pid, int) or pid < 1:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # somebody else's process, or no number of one
+        pass
+    return False
 
 
 #: Locks of this process.

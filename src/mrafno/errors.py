@@ -19,13 +19,53 @@ A message says where, what, and what to do about it.
 """
 
 import difflib
+import sysconfig
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
+
+#: What is not the code of whoever reads a message: this package, and Python's own library.
+_OURS, _PYTHON = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
 
 
 def hint(name: str, known: Sequence[str], otherwise: str | None = None) -> str:
     """What to do about an unknown name: the nearest known one, or ``otherwise``, by default all of them."""
     near = difflib.get_close_matches(name, known, n=1)
     return f"Did you mean {near[0]!r}?" if near else otherwise or f"The known ones are {', '.join(known)}."
+
+
+def raised(error: BaseException) -> str:
+    """What somebody's code raised and where, ``ValueError (heat.py:17): no convergence``, on one line."""
+    what = type(error).__name__ + (f" ({place})" if (place := place_of(error)) else "")
+    try:
+        said = " ".join(str(error).split())
+    except Exception:  # an exception can be unable to say what it is
+        said = ""
+    return f"{what}: {said}" if said else what
+
+
+def place_of(error: BaseException) -> str:
+    """The line of somebody's code where an error comes from, as ``heat.py:17``; empty if only ours was on the way.
+
+    It is the last line that is neither Python's nor an installed library's, where there is one.
+    """
+    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    frames = [(file, line) for file, line in frames if not file.is_relative_to(_OURS)]
+    own = [(file, line) for file, line in frames if not _installed(file)]
+    if not frames:
+        return ""
+    file, line = own[-1] if own else frames[0]
+    return f"{file.name}:{line}"
+
+
+def _installed(file: Path) -> bool:
+    libraries = not {"site-packages", "dist-packages"}.isdisjoint(file.parts)
+    return libraries or file.is_relative_to(_PYTHON) or str(file).startswith("<frozen")
+
+
+def sentence(text: str) -> str:
+    """A text from elsewhere that ends like a sentence, so that another may follow."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 class MrafnoError(Exception):

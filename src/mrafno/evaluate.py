@@ -57,7 +57,7 @@ def evaluate(surrogate: Surrogate, f: Array, truth: Array, level: int | None = N
     center = normaliser.physical(prediction.center, surrogate.domain.dim)
     total = float(np.mean(marginal_nll(prediction, target)))
     return Metrics(
-        relative_l2=float(np.mean(relative_l2(center, truth))),
+        relative_l2=float(np.mean(relative_l2(center, truth, normaliser.typical_norm(truth.shape[2:])))),
         nll=total,
         nll_per_value=total / float(np.prod(truth.shape[1:])),
         nll_joint=float(np.mean(gaussian_nll(prediction, target))),

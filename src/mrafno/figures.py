@@ -36,22 +36,34 @@ _PAGE = """<!DOCTYPE html>
   body {{ font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 1320px; margin: 2rem auto; padding: 0 1rem; }}
   body {{ overflow-wrap: anywhere; }}
   h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.25rem; padding-top: 2.2rem; margin: 0 0 0.2rem; }}
-  section > a {{ float: right; margin-top: 2.2rem; padding: 0 0.4rem; color: #767676; text-decoration: none; }}
+  h2 a {{ padding: 0 0.3rem; color: #767676; font-weight: normal; text-decoration: none; }}
   p {{ max-width: 60rem; margin: 0.2rem 0 0.6rem; }}
   .figure {{ max-width: 900px; }} .wide, .table {{ overflow-x: auto; }}
   table {{ border-collapse: collapse; white-space: nowrap; }}
   td span {{ display: block; min-width: 16rem; max-width: 40rem; white-space: normal; text-align: left; }}
   td img, td svg {{ display: block; width: 72px; height: 72px; image-rendering: pixelated; margin-left: auto; }}
   th, td {{ padding: 0.3rem 0.8rem; text-align: right; border-bottom: 1px solid #ddd; }}
-  th:first-child, td:first-child {{ text-align: left; }} th {{ border-bottom: 2px solid #444; }}
+  th:first-child, td:first-child, .facts :is(th, td) {{ text-align: left; }} th {{ border-bottom: 2px solid #444; }}
+  .facts td:last-child {{ white-space: normal; }}
 </style>
 </head>
 <body>
 <h1>{title}</h1>
 <p>{lead}</p>
 {sections}
-</body>
+{script}</body>
 </html>
+"""
+
+#: On a phone what an axis says in brackets goes to a line of its own, because it would be cut off.
+_NARROW = """<script>
+for (const plot of document.querySelectorAll(".figure .plotly-graph-div")) {
+  const said = plot.layout?.xaxis?.title?.text;
+  if (said && plot.clientWidth < 480) {
+    Plotly.relayout(plot, { "xaxis.title.text": said.replace(" (", "<br>("), "xaxis.automargin": true });
+  }
+}
+</script>
 """
 
 
@@ -98,9 +110,11 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
         else:
             html = "" if content is None else _html_table(content)
         link = f'<a href="#{name}" aria-label="link to {escape(heading)}">#</a>'
-        parts.append(f'<section id="{name}">{link}<h2>{escape(heading)}</h2>\n<p>{escape(text)}</p>\n{html}</section>')
+        head = f"<h2>{escape(heading)}{link}</h2>"
+        parts.append(f'<section id="{name}">{head}\n<p>{escape(text)}</p>\n{html}</section>')
     path.parent.mkdir(parents=True, exist_ok=True)
-    page = _PAGE.format(title=escape(title), lead=escape(lead), sections="\n".join(parts))
+    script = _NARROW if drawn else ""
+    page = _PAGE.format(title=escape(title), lead=escape(lead), sections="\n".join(parts), script=script)
     path.write_text(page, encoding="utf-8")
 
 
@@ -132,7 +146,8 @@ def _html_table(cells: MarkupCells) -> str:
     head, *body = cells
     rows = ["<tr>" + "".join(f"<th>{_html_cell(c)}</th>" for c in head) + "</tr>"]
     rows += ["<tr>" + "".join(f"<td>{_html_cell(c)}</td>" for c in row) + "</tr>" for row in body]
-    return '<div class="table"><table>' + "\n".join(rows) + "</table></div>"
+    kind = ' class="facts"' if len(head) == 2 else ""  # names and what they are, not figures in columns
+    return f'<div class="table"><table{kind}>' + "\n".join(rows) + "</table></div>"
 
 
 def _html_cell(cell: str | Html) -> str:

@@ -147,7 +147,7 @@ def resample(values: Array, source: Grid, target: Grid, kind: Interpolation = "l
 def relative_l2(prediction: Array, truth: Array, typical: float | None = None) -> Array:
     r"""Relative L2 distance of each example: ``(n, channels, *grid)`` twice gives ``(n,)``.
 
-    .. math:: \lVert p - y \rVert_2 / \lVert y \rVert_2 \quad\text{over channels and grid}
+    .. math:: \left\lVert p - y \right\rVert_2 / \left\lVert y \right\rVert_2 \quad\text{over channels and grid}
 
     A truth that is nearly zero has no relative error: it is measured against a hundredth of a typical one.
 

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from mrafno.durable import from_npy, read_bytes, to_npy, write_all
-from mrafno.errors import MrafnoError, TaskError
+from mrafno.errors import MrafnoError, TaskError, place_of, raised
 from mrafno.records import Observation, Query
 from mrafno.tasks import CommandTask, FunctionTask, Task
 from mrafno.tasks.own import _tail
@@ -76,12 +76,13 @@ def reason_of(error: BaseException, name: str) -> str:
         if isinstance(error, TaskError):
             text = str(error)
         elif isinstance(error, SystemExit):
-            text = f"{name}: the simulator called exit({error.code!r}). Return an output, or raise an error that tells."
+            where = f" ({place})" if (place := place_of(error)) else ""
+            text = f"{name}: the simulator called exit({error.code!r}){where}. Return an output, or raise an error."
         else:
-            text = f"{name}: the simulator raised {type(error).__name__}: {error}"
-    except Exception:  # an exception can be unable to say what it is
+            text = f"{name}: the simulator raised {raised(error)}"
+    except Exception:  # an exception, or an exit code, can be unable to say what it is
         text = f"{name}: the simulator raised {type(error).__name__}"
-    line = " ".join(text.encode(errors="replace").decode().split()).rstrip(" :")
+    line = " ".join(text.encode(errors="replace").decode().split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
 
 

@@ -98,7 +98,10 @@ class Learning:
             here = [id for id in ids if self.state.queries[id].level == level]
             if here:
                 f, y = (np.stack(part) for part in zip(*(self._example(id) for id in here), strict=True))
-                errors = np.fmin(relative_l2(surrogate.predict(f, level).center, y), _LARGEST)
+                center = surrogate.predict(f, level).center
+                assert surrogate.normaliser is not None, "a surrogate that predicts has one"
+                typical = surrogate.normaliser.typical_norm(y.shape[2:])
+                errors = np.fmin(relative_l2(center, y, typical), _LARGEST)
                 found.update(zip(here, map(float, errors), strict=True))
         return {id: found[id] for id in ids}
 

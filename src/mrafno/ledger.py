@@ -4,7 +4,7 @@ A run's folder::
 
     ledger.jsonl       one event a line
     arrays/<name>.npy  arrays, each on the disk as a whole before the event that names it
-    lock               who writes, see :class:`mrafno.durable.Lock`
+    lock               who writes; the system releases it when that process ends
 
 Every line is a JSON object, so that other tools can read the file too::
 
@@ -25,6 +25,7 @@ import io
 import json
 import os
 import re
+import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -41,6 +42,8 @@ from mrafno.grids import Array
 
 _FORMAT = "mrafno run"
 _FILE = "ledger.jsonl"
+#: Whoever holds it writes the run.
+LOCK = "lock"
 _FIRST = b"0" * 16
 #: Where on a line the two sums stand: ``..."after":"<16 digits>","sum":"<16 digits>"}``.
 _AFTER, _SUM, _END = slice(-43, -27), slice(-18, -2), slice(-18, None)
@@ -90,7 +93,7 @@ class Ledger:
 
     @classmethod
     def create(cls, folder: Path | str, /, **data: Any) -> Self:
-        """Begin a ledger, in a new folder or one that holds none, and hold its lock.
+        """Begin a ledger, in a new folder or an empty one, and hold its lock.
 
         Args:
             data: what the first event, "created", says beside ``format``, ``version`` and ``mrafno``.
@@ -103,7 +106,7 @@ class Ledger:
         try:
             ledger._check_new()
             make_folder(ledger.folder)
-            ledger._lock = Lock(ledger.folder / "lock")
+            ledger._lock = Lock(ledger.folder / LOCK)
             ledger._check_new()  # somebody else may have been faster
             # In one step: there is never a ledger without its first event.
             write_bytes(ledger._path, line)
@@ -136,7 +139,7 @@ class Ledger:
         content = ledger._content()  # before a lock file is left in a folder that is no run's
         try:
             if write:
-                ledger._lock = Lock(ledger.folder / "lock")
+                ledger._lock = Lock(ledger.folder / LOCK)
                 content = ledger._content()
             ledger._replay(content)
             if not ledger.events:
@@ -303,7 +306,17 @@ class Ledger:
 
     def _check_new(self) -> None:
         if os.path.lexists(self._path):
-            raise LedgerError(f"run {self.folder} exists already. Open it to go on, or choose another folder.")
+            raise LedgerError(
+                f"run {self.folder} exists already. Go on with it (mrafno resume {shlex.quote(str(self.folder))}, or "
+                "Run.open from Python), or choose another folder."
+            )
+        found = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        # A creation that was killed leaves its lock behind, and perhaps a hidden file.
+        if others := sorted(name for name in found if not name.startswith((".", LOCK))):
+            raise LedgerError(
+                f"run {self.folder}: the folder holds other files ({others[0]}{', ...' if others[1:] else ''}) and no "
+                "run. Choose a new folder, or an empty one."
+            )
 
     def _check_writer(self) -> None:
         if self._lock is None or not self._lock.held:

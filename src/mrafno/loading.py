@@ -7,6 +7,7 @@ only when it is started by itself stands under ``if __name__ == "__main__":``.
 import contextlib
 import importlib
 import importlib.util
+import inspect
 import sys
 import traceback
 from dataclasses import dataclass
@@ -93,13 +94,25 @@ class Source:
             raise TaskError(f"task {self.text}: it has no {name!r}. {advice}")
         found: Any = getattr(module, name)
         if not isinstance(found, Task) and callable(found):
-            found = found()
+            found = self._made(found, name)
         if not isinstance(found, Task):
             raise TaskError(
                 f"task {self.text}: it is a {type(found).__name__} and no task. Make one with FunctionTask or "
                 "CommandTask of mrafno.tasks, or name a function that returns one."
             )
         return found
+
+    def _made(self, found: Any, name: str) -> Any:
+        """What a function without arguments makes; one with arguments is not that, but perhaps a simulator."""
+        with contextlib.suppress(ValueError, TypeError):  # some have no signature
+            needed = [p for p in inspect.signature(found).parameters.values() if p.default is p.empty]
+            if any(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed):
+                raise TaskError(
+                    f"task {self.text}: it is a function of ({', '.join(p.name for p in needed)}) and no task. If it "
+                    f"is the simulator, make a task of it, task = FunctionTask({name}, inputs, resolutions=..., "
+                    f"costs=...) with FunctionTask of mrafno.tasks, and give {self.text.rpartition(':')[0]}:task."
+                )
+        return found()
 
 
 def _is_file(text: str) -> bool:

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from mrafno.durable import LockState, lock_state
 from mrafno.errors import CheckpointError, MrafnoError
-from mrafno.grids import Array, Grid
-from mrafno.ledger import Ledger
+from mrafno.grids import Array, Grid, relative_l2
+from mrafno.ledger import LOCK, Ledger
 from mrafno.records import Prediction
 from mrafno.state import Asked, RunState
 
@@ -55,6 +56,16 @@ class RunReader:
         self._replayed = len(self.ledger.events)
         return changed
 
+    @property
+    def lock(self) -> LockState:
+        """Whether a process drives the run now."""
+        return lock_state(self.folder / LOCK)
+
+    @property
+    def activity(self) -> str:
+        """In a word or two, what the run is doing now."""
+        return self.state.activity(self.lock)
+
     # The task.
 
     @property
@@ -83,6 +94,17 @@ class RunReader:
     def costs(self) -> tuple[float, ...]:
         """The task's own figures for one solve on each mesh."""
         return tuple(float(cost) for cost in self.state.task["costs"])
+
+    @property
+    def pool(self) -> int:
+        """How many candidates the run chooses from: a task with few inputs has fewer than the settings ask for."""
+        from mrafno.inputs import initial_levels
+
+        settings, inputs = self.state.settings, self.state.inputs
+        if inputs is None:
+            return settings.pool
+        first = len(initial_levels(settings, len(self.grids), self.state.given))
+        return inputs.shape[0] - first - settings.test
 
     # Arrays.
 
@@ -125,6 +147,11 @@ class RunReader:
         """What the checkpoint says of inputs ``(n, in_channels, *level's grid)``; None without a checkpoint."""
         surrogate = self.surrogate
         return None if surrogate is None or not len(f) else surrogate.predict(f, level)
+
+    def errors(self, center: Array, y: Array) -> Array:
+        """Relative L2 errors of the checkpoint's predictions, ``(n, out_channels, *grid)`` twice gives ``(n,)``."""
+        normaliser = None if self._surrogate is None else self._surrogate.normaliser
+        return relative_l2(center, y, None if normaliser is None else normaliser.typical_norm(y.shape[2:]))
 
     def _loaded(self) -> "Surrogate":
         from mrafno.surrogate import Surrogate

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from mrafno.asktell import AskTell
-from mrafno.errors import FailuresError, LedgerError, MrafnoError, RunError, SimulationError
+from mrafno.errors import FailuresError, LedgerError, MrafnoError, RunError, SimulationError, sentence
 from mrafno.examples import solve_examples
 from mrafno.executors import InProcess
 from mrafno.records import Query
@@ -78,6 +78,8 @@ class Run(AskTell):
             raise RunError(f"run: cannot advance to {steps} steps.")
         if isinstance(self.task, OutsideTask):
             self.task.refuse()
+        if steps is not None and steps < self.state.step:
+            return f"nothing to do: steps count from the beginning, and {self.state.step} are done"
         tell = watch or _silent
         # In this process a result is recorded as soon as it is there, so nobody needs to spool it.
         spool = None if executor is None else self.ledger.folder / SPOOL
@@ -254,8 +256,8 @@ class Run(AskTell):
         if len(failed) > _FEW and share > patience:
             raise FailuresError(
                 f"run {self.ledger.folder}: {len(failed)} simulations failed, {100 * share:.0f} % of all, more than "
-                f"{100 * patience:.0f} %. The last said: {failed[-1]} Everything is kept: mend the simulator and "
-                "resume."
+                f"{100 * patience:.0f} %. The last said: {sentence(failed[-1])} Everything is kept: mend the simulator "
+                "and resume."
             )
 
     def _collect(self) -> None:

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any, Literal
 
 from mrafno.arrays import ArrayFile
+from mrafno.durable import LockState
 from mrafno.errors import LedgerError
 from mrafno.ledger import Event
 from mrafno.settings import RunSettings
@@ -53,6 +54,11 @@ class Asked:
     answered: float | None = None
     measured: int = 0
     imported: bool = False
+
+    @property
+    def standing(self) -> str:
+        """Its status in words; whether anybody is at it is not the query's to know."""
+        return "not answered" if self.status == "running" else self.status
 
 
 @dataclass(frozen=True)
@@ -282,12 +288,13 @@ class RunState:
             self.of_kind("test", "told")
         )
 
-    @property
-    def activity(self) -> str:
-        """In a word or two, what the run is doing as far as its ledger tells."""
+    def activity(self, lock: LockState = "free") -> str:
+        """In a word or two, what the run is doing, as its ledger and its lock tell."""
         if self.stopped:
             return self.stopped
-        return "running" if self.running else "waiting"
+        if lock == "free":
+            return "waiting for answers" if self.running else "waiting"
+        return "running" if lock == "held" else "interrupted"
 
     def surprises(self) -> list[tuple[Asked, float]]:
         """Every chosen example with the error of the surrogate that had not learnt from it yet."""
@@ -298,7 +305,7 @@ class RunState:
             if self.queries[id].kind == "pool"
         ]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, lock: LockState = "free") -> dict[str, Any]:
         """What ``mrafno show --json`` prints."""
         # As they were asked, but for those that were told after what was asked later had been told and measured.
         told = sorted(self.of_kind("pool", "told"), key=lambda q: q.measured)
@@ -323,7 +330,7 @@ class RunState:
             "task": self.task["name"],
             "method": self.method,
             "seed": self.seed,
-            "state": self.activity,
+            "state": self.activity(lock),
             "settings": self.settings.as_json(),
             "created": _iso(self.created),
             "updated": _iso(self.last),

@@ -1,11 +1,14 @@
 """Looking at runs: nothing is changed, and damage is named."""
 
+import io
 import json
 import shutil
 
 import pytest
 from conftest import mrafno, shown
+from rich.console import Console
 
+from mrafno.cli.tables import comparison_table
 from mrafno.ledger import Ledger
 from mrafno.state import RunState
 
@@ -30,11 +33,11 @@ def test_the_summary(finished):
     assert lines[:7] == [
         f"run       {finished}",
         "task      tiny",
-        "method    mra-uhat, seed 0",
+        "method    mra-auto, seed 0",
         "state     finished 4 steps",
         "steps     4",
         f"cost      {state['accumulated_cost']:g}, and 27 of initial and 32 of test examples",
-        f"error     {error:.4f} after step 4",
+        f"error     {error:.4g} after step 4",
     ]
     assert lines[7].startswith("estimate  ")
     assert lines[8].startswith("time      simulating 0 s, training ")
@@ -51,7 +54,11 @@ def test_what_runs_and_what_failed_is_listed(finished):
             ledger.append("asked", queries=[query])
         ledger.append("failed", id="q000090", reason="[red]no convergence[/red]")
     lines = [line.rstrip() for line in mrafno("show", finished).stdout.splitlines()]
-    assert "running   q000091 (17)" in lines
+    assert "state     waiting for answers" in lines
+    assert "asked     q000091 (17); not answered" in lines
+    with Ledger.open(finished, write=True):
+        held = mrafno("show", finished).stdout
+    assert "running   q000091 (17)\n" in "\n".join(line.rstrip() for line in held.splitlines())
     cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
     assert cells[-1] == ["q000090", "17", "failed", "[red]no convergence[/red]"]
 
@@ -101,7 +108,7 @@ def test_comparing(finished, tmp_path):
     row = {
         "run": str(finished),
         "task": "tiny",
-        "method": "mra-uhat",
+        "method": "mra-auto",
         "seed": 0,
         "state": "finished 4 steps",
         "steps": 4,
@@ -110,9 +117,30 @@ def test_comparing(finished, tmp_path):
         "reached": {f"{worst:g}": 0.0, f"{best / 2:g}": None},
     }
     assert found == {"errors": [worst, best / 2], "runs": [row, {**row, "run": str(other)}]}
-    table = mrafno("compare", finished, other, "--errors", f"{worst},{best / 2}").stdout
-    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in table.splitlines() if line[:1] == "│"]
-    assert [cells[0][1:4], cells[0][-2:]] == [["tiny", "mra-uhat", "0"], ["0", "not reached"]]
+    lines = mrafno("compare", finished, other, "--errors", f"{worst},{best / 2}").stdout.splitlines()
+    assert lines[0].strip() == "task tiny, seed 0"
+    assert [line.split() for line in lines if "mra-auto" in line] == [
+        [str(folder), "mra-auto", "4", f"{row['accumulated_cost']:g}", f"{row['error']:.4g}", "0", "\u2013"]
+        for folder in (finished, other)
+    ]
+
+
+def test_a_comparison_fits_a_narrow_terminal():
+    """Figures are whole, and so are the names of methods; runs may be broken."""
+    runs = [
+        {"run": f"runs/long-name-of-a-run-{seed}", "task": "navier-stokes", "method": "mra-uhat-full", "seed": seed,
+         "steps": 100, "accumulated_cost": 1234.56, "error": 0.012345, "reached": {"0.1": 123.456, "0.05": None}}
+        for seed in range(2)
+    ]  # fmt: skip
+    console = Console(file=io.StringIO(), width=80)
+    console.print(comparison_table({"errors": [0.1, 0.05], "runs": runs}))
+    lines = console.file.getvalue().splitlines()
+    assert lines[0].strip() == "task navier-stokes"
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[1:] for line in lines if "mra-" in line] == [
+        ["mra-uhat-full", str(seed), "100", "1234.56", "0.01235", "123.5", "\u2013"] for seed in range(2)
+    ]
+    assert "…" not in console.file.getvalue()
 
 
 @pytest.mark.parametrize("errors", ["x", "0", "-1", ".1,,.2", "inf"])

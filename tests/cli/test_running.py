@@ -189,14 +189,34 @@ def test_too_many_failures_have_their_own_exit_code_and_can_be_mended(solver, tm
     result = mrafno("run", f"{solver}:task", "--out", folder, *TINY, "--steps", 2, TINY_FAILS="1")
     assert result.exit_code == 3
     assert result.stderr == (
-        f"error: run {folder}: 5 simulations failed, 100 % of all, more than 50 %. The last said: tiny: the simulator "
-        "raised ValueError on level 1: no convergence Everything is kept: mend the simulator and resume.\n"
+        f"error: run {folder}: 5 simulations failed, 100 % of all, more than 50 %. The last said: tiny: the simulator, "
+        f"given shape (1, 17) on level 1, raised ValueError ({solver.name}:15): no convergence. Everything is kept: "
+        "mend the simulator and resume.\n"
     )
     state = shown(folder)
     assert [one["query"] for one in state["failed"]] == [f"q{number:06d}" for number in range(5)]
+    watched = mrafno("--debug", "resume", folder, TINY_FAILS="1")
+    assert watched.exit_code == 3
+    assert f"({solver.name}:15): no convergence. Everything" in watched.stderr.splitlines()[-1]
     mended = mrafno("resume", folder)
     assert mended.exit_code == 0, mended.output
     assert mended.stdout.splitlines()[-1] == "finished 2 steps"
+
+
+def test_fewer_steps_than_are_done_are_nothing_to_do(finished):
+    before = (finished / "ledger.jsonl").read_bytes()
+    result = mrafno("resume", finished, "--steps", 2)
+    assert (result.exit_code, result.stdout) == (0, "nothing to do: steps count from the beginning, and 4 are done\n")
+    assert (finished / "ledger.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("flags", [(), ("--steps", 4)])
+def test_what_is_no_run_cannot_be_resumed(tmp_path, flags):
+    result = mrafno("resume", tmp_path, *flags)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"error: {tmp_path / 'ledger.jsonl'} is missing. Give the folder of a run, or restore it from a copy.\n"
+    )
 
 
 def test_a_run_that_does_not_know_its_task(finished, original):

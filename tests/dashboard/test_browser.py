@@ -162,6 +162,7 @@ def test_a_run_is_watched_while_it_advances(visit, tmp_path):
     try:
         page.click("text=live")
         page.wait_for_selector("#running >> text=q000000")
+        assert page.inner_text("#running-title") == "Running now"
         may.release(10)  # three of each mesh, and four to test on
         page.wait_for_selector("#running >> text=step 1")
         page.wait_for_selector(f"{ERROR} .main-svg")
@@ -173,7 +174,7 @@ def test_a_run_is_watched_while_it_advances(visit, tmp_path):
         until(page, points, ERROR)
         assert page.inner_text("#keys div:nth-child(2) dd").startswith("2")
         page.click("#running a")
-        page.wait_for_selector("#example-text >> text=running")
+        page.wait_for_selector("#example-text >> text=not answered")
         may.release(2)
         page.wait_for_selector("#keys >> text=finished 4 steps")
         # The example that is being looked at has its truth now.

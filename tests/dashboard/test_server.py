@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 from urllib.parse import quote
 
@@ -15,6 +17,7 @@ import pytest
 
 from mrafno.dashboard import Server
 from mrafno.dashboard.examples import panels
+from mrafno.dashboard.views import brief
 from mrafno.errors import MrafnoError
 from mrafno.grids import Grid
 from mrafno.ledger import Ledger
@@ -95,10 +98,54 @@ def test_runs_are_listed_with_what_they_are(client, folder):
     state = RunReader(folder / "first").state
     assert rows["first"] == {
         "name": "first", "problem": None, "task": "made", "method": "mra-uhat", "seed": 0, "state": "finished 4 steps",
+        "brief": "finished 4 steps",
         "steps": 4, "cost": 13.0, "error": 0.1, "changed": state.last,
     }  # fmt: skip
     second = rows["deep/er/second"]
-    assert (second["state"], second["steps"], second["cost"], second["error"]) == ("running", 2, 20.0, None)
+    assert (second["steps"], second["cost"], second["error"]) == (2, 20.0, None)
+    assert second["state"] == "waiting for answers"
+
+
+def test_a_driver_comes_and_is_killed(tmp_path, serve):
+    """Neither writes anything into the ledger."""
+    made_run(tmp_path / "run", levels=(0,), running=True)
+    client = Client(serve(tmp_path))
+
+    def seen():
+        about = client.json("/api/run?run=run")
+        assert about["state"] == client.rows()["run"]["state"]
+        return about["state"], about["driven"]
+
+    assert seen() == ("waiting for answers", False)
+    script = "import sys, time; from mrafno.ledger import Ledger; l = Ledger.open(sys.argv[1], write=True); print(1)"
+    command = [sys.executable, "-u", "-c", f"{script}; time.sleep(60)", str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as driver:
+        try:
+            driver.stdout.readline()
+            assert seen() == ("running", True)
+        finally:
+            driver.kill()
+    assert seen() == ("interrupted", False)
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [
+        ("finished 4 steps", "finished 4 steps"),
+        (
+            "run m: 5 simulations failed, 100 % of all, more than 50 %. The last said: heat: the simulator, given "
+            "(1, 9) on level 1, raised ValueError (heat.py:17): CFL violated. Everything is kept: mend the simulator.",
+            "stopped: ValueError (heat.py:17): CFL violated",
+        ),
+        (
+            "run m: there are too few initial examples to go on. See.",
+            "stopped: there are too few initial examples to go on",
+        ),
+        ("x " * 100, f"stopped: {'x ' * 38}..."),
+    ],
+)
+def test_a_long_state_is_told_briefly(state, shown):
+    assert brief(state) == shown
 
 
 def test_runs_that_cannot_be_read_are_listed_with_their_problem(client):
@@ -201,7 +248,7 @@ def test_an_example_in_two_dimensions_and_one_that_is_running(client, folder):
     np.testing.assert_allclose(field.T, reader.output(reader.state.queries["q000006"])[0], rtol=1e-6)
     running = client.json("/api/example?run=deep%2Fer%2Fsecond&query=q000008")
     assert [panel["heading"] for panel in running["panels"]] == ["input"]
-    assert running["status"] == "running"
+    assert running["status"] == "not answered"
     failed = client.json("/api/example?run=first&query=q000006")
     assert failed["reason"] == "<script>alert(1)</script> no convergence"
 

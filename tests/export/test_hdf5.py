@@ -62,7 +62,7 @@ def test_where_readers_of_pdebench_look(made):
 def test_what_the_file_says_of_itself(made):
     run, path, _ = made
     with h5py.File(path) as file:
-        assert (file.attrs["task"], file.attrs["method"], file.attrs["seed"]) == ("darcy", "mra-uhat", 3)
+        assert (file.attrs["task"], file.attrs["method"], file.attrs["seed"]) == ("darcy", "mra-auto", 3)
         assert (file.attrs["steps"], file.attrs["accumulated cost"]) == (4, run.state.cost)
         assert json.loads(file.attrs["settings"]) == run.state.settings.as_json()
         assert json.loads(file.attrs["task description"]) == run.state.task

@@ -1,11 +1,15 @@
 """Predictions from files to files."""
 
+import copy
+
 import numpy as np
 import pytest
 
+from mrafno.dataset import Normaliser
 from mrafno.errors import CheckpointError, ExportError, SurrogateError
-from mrafno.export.predicting import open_surrogate, predict_file, trust
+from mrafno.export.predicting import _seen, open_surrogate, predict_file, trust
 from mrafno.grids import Grid, resample
+from mrafno.reading import RunReader
 from mrafno.run import Run
 from mrafno.surrogate import Surrogate
 from tests import made_runs, runs, taken
@@ -77,15 +81,46 @@ def test_a_run_without_a_checkpoint_or_with_a_foreign_one(tmp_path):
         open_surrogate(tmp_path / "run")
 
 
+def test_what_is_far_from_everything_learnt_is_warned_of(tmp_path, inputs):
+    surrogate = copy.copy(taken.surrogate())
+    surrogate.held_in, surrogate.coverage = 3, {"0.5": 1.0, "0.9": 1.0}
+    surrogate.save(tmp_path / "checkpoint")
+
+    def doubts(factor=1.0, **how):
+        np.save(tmp_path / "other.npy", factor * np.load(inputs))
+        return predict_file(tmp_path / "checkpoint", tmp_path / "other.npy", tmp_path / "out.npz", **how)["warnings"]
+
+    assert doubts() == []
+    far = np.abs(surrogate.normaliser.inputs(1000 * np.load(inputs))).max()
+    assert doubts(1000.0)[0].startswith(f"inputs lie up to {far:.3g} standard deviations from the mean of what was")
+    assert doubts(grid=(2,))[0] == "a grid of 2 points is coarser than every mesh that was learnt from (from 6 on)."
+    surrogate.held_in = 1
+    surrogate.save(tmp_path / "checkpoint")
+    assert doubts() == ["std is calibrated on 1 example, which is too few to rely on it."]
+
+
+def test_what_a_run_has_seen_is_not_far(tmp_path):
+    """Inputs that are nothing but a few spikes lie far from their mean by nature."""
+    folder = made_runs.made_run(tmp_path / "run", task=made_runs.made_task("spiky"))
+    normaliser = Normaliser((0.0,), (1e-3,), (0.0,), (1.0,))
+    reader = RunReader(folder)
+    largest = max(np.abs(reader.input(q)).max() for q in reader.state.queries.values() if q.kind != "test")
+    assert _seen(normaliser, reader) == pytest.approx(1e3 * largest)
+    assert _seen(normaliser, None) == 5.0
+
+
 def test_how_far_it_can_be_trusted():
     held_in = {"examples": 12, "coverage": {"0.5": 0.4, "0.9": 0.876}}
     metrics = {"relative_l2": 0.01234, "coverage": {"0.9": 0.931}}
     measured = {"step": 40, "cost": 3.0, "examples": 200, "metrics": metrics}
     assert trust({"held_in": held_in, "measured": measured}) == [
-        "std is calibrated on 12 examples that single networks left out: their 90 % intervals hold 88 % of the values.",
-        "Last measured on 200 test examples, after step 40: relative error 0.0123; 90 % intervals held 93 % of the "
+        "std is calibrated on 12 examples that single networks left out: 90 % intervals hold 88 % of the values.",
+        "Last measured on 200 test examples, after step 40: relative error 0.01234; 90 % intervals held 93 % of the "
         "values.",
     ]
+    one = trust({"held_in": {"examples": 1, "coverage": {"0.9": 1.0}}, "measured": {**measured, "examples": 1}})
+    assert one[0].startswith("std is calibrated on 1 example that single networks left out:")
+    assert one[1].startswith("Last measured on 1 test example, after step 40:")
     assert trust({"held_in": {"examples": 0, "coverage": {}}, "measured": None}) == [
         "std is not calibrated: there were too few examples for networks to leave some out.",
         "The error has not been measured on test examples.",

@@ -17,6 +17,7 @@ from mrafno.report.page import curve, run_page, seconds, summary
 from mrafno.run import Run
 from mrafno.tasks import get_task
 from tests.made_runs import made_run, made_task, real_run
+from tests.runs import create
 
 
 def page_of(*folders, **options):
@@ -60,7 +61,7 @@ def test_a_page_is_self_contained(page):
 
 
 def test_headings_can_be_linked_to(page):
-    names = re.findall(r'<section id="([^"]+)"><a href="#([^"]+)"', page)
+    names = re.findall(r'<section id="([^"]+)"><h2>[^<]+<a href="#([^"]+)"', page)
     assert all(name == target for name, target in names)
     assert len({name for name, _ in names}) == len(names) >= 10
     assert "error-against-cost" in dict(names)
@@ -92,7 +93,7 @@ def test_sections_of_a_run(run):
     assert sections["Coverage of 90 % intervals"][1].data[0].y == (0.8, 0.8, 0.8)
     rows = cells(sections["Last queries"][1])
     assert list(rows) == ["4", "3", "2", "1"]
-    assert rows["2"]["error before learning"] == "0.2500"
+    assert rows["2"]["error before learning"] == "0.25"
     assert (rows["2"]["mesh"], rows["2"]["cost"]) == ("9 points", "10")
     assert rows["2"]["prediction now"] == "no checkpoint"
     assert "polyline" in rows["2"]["truth"].markup
@@ -103,15 +104,16 @@ def test_sections_of_a_run(run):
 @pytest.mark.parametrize(
     ("method", "schedule", "utilities"),
     [
-        ("random-mix", "has no cost schedule", "scores mean nothing"),
-        ("coreset-high", "has no cost schedule", "the largest was chosen"),
-        ("mra-auto", "has no cost schedule", "first settles on a mesh"),
+        ("random-mix", None, "scores mean nothing"),
+        ("coreset-high", None, "the largest was chosen"),
+        ("mra-auto", None, "first settles on a mesh"),
         ("mr-predvar", "exp with rate 0.01", "per scheduled cost"),
     ],
 )
-def test_what_methods_do_not_have_is_said(tmp_path, method, schedule, utilities):
+def test_what_methods_do_not_have_is_left_out_or_said(tmp_path, method, schedule, utilities):
     sections = sections_of(made_run(tmp_path / "run", method=method, levels=(1, 1, 0)))
-    assert schedule in sections["Cost schedule"][0]
+    assert ("Cost schedule" in sections) == (schedule is not None)
+    assert schedule is None or schedule in sections["Cost schedule"][0]
     assert utilities in sections["Utilities"][0]
     assert (sections["Utilities"][1] is None) == (method == "random-mix")
 
@@ -120,8 +122,27 @@ def test_a_run_that_has_not_chosen_yet(tmp_path):
     page = page_of(made_run(tmp_path / "run", running=True))
     assert "0 steps, accumulated cost 0" in page
     assert "No error has been measured." in page
-    assert "State: running, 1 waiting for an answer." in page
+    assert "State: waiting for answers. 1 query asked, not answered. Last event" in page
     assert "Nothing has been measured yet." in page
+
+
+def test_a_run_says_whether_anybody_drives_it(tmp_path):
+    folder = made_run(tmp_path / "run", running=True)
+    with Ledger.open(folder, write=True) as ledger:
+        assert "State: running. 1 query running. Last event" in summary(RunReader(folder))
+        ledger.append("stopped", reason="5 simulations failed. Mend the simulator and resume.")
+    said = summary(RunReader(folder))
+    assert "State: 5 simulations failed. Mend the simulator and resume. 1 query asked, not answered. Last" in said
+
+
+def test_the_pool_is_what_there_is(tmp_path):
+    with create(tmp_path / "run", pool=990) as run:
+        left = len(run.inputs.pool)
+    settings = dict(sections_of(tmp_path / "run")["Settings"][1])
+    assert settings["pool"] == f"{left}, all that the task has left (of 990 at most)"
+    with create(tmp_path / "few", pool=4):
+        pass
+    assert dict(sections_of(tmp_path / "few")["Settings"][1])["pool"] == "4"
 
 
 def test_a_run_that_has_only_begun(tmp_path):

@@ -211,7 +211,7 @@ def _changeable(task):
         (np.zeros((1, 1, 4), complex), "real numbers"),
         ([[["a"] * 4]], "real numbers"),
         ([[1], [1, 2]], "real numbers"),
-        (None, "real numbers"),
+        (None, "returned None: is a `return` missing"),
     ],
 )
 def test_unusable_outputs_are_refused(output, message):

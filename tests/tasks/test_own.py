@@ -18,6 +18,13 @@ def square(f, level):
     return f**2 + level
 
 
+class Stubborn:
+    """Like a tensor that has a gradient."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("detach it first")
+
+
 @pytest.fixture
 def inputs():
     return np.random.default_rng(0).standard_normal((6, 17))
@@ -96,9 +103,21 @@ def test_layout_and_boundary_reach_the_domain(inputs):
         (lambda f, _: np.concatenate([f, f]), r"returned shape \(2, 17\), expected \(1, 17\).*say out_channels=2"),
         (lambda f, _: f if f[0, 0] > 0 else f[:, :3], r"returned shape \(1, 3\)"),
         (lambda f, _: f * np.nan, "NaN or infinite"),
-        (lambda f, _: f + 1j, "real numbers"),
-        (lambda f, _: None, "returned shape"),
-        (lambda f, _: 1 / 0, "simulator raised ZeroDivisionError on level 0: division by zero"),
+        (
+            lambda f, _: f + 1j,
+            r"complex128\. Return an array of real numbers of shape \(1, 17\) \(out_channels, grid\)",
+        ),
+        (lambda f, _: None, "on level 0 returned None: is a `return` missing"),
+        (lambda f, _: "done", r"returned a str\. Return an array"),
+        (
+            lambda f, _: Stubborn(),
+            r"returned a Stubborn of which NumPy makes no array \(RuntimeError .*: detach it first\)",
+        ),
+        (lambda f, _: [[1.0], [1.0, 2.0]], r"returned a list whose rows differ in length\. Return an array"),
+        (
+            lambda f, _: 1 / 0,
+            r"given shape \(1, 17\) on level 0, raised ZeroDivisionError \(test_own.py:\d+\): division by zero",
+        ),
     ],
 )
 def test_a_function_that_fails_is_reported(inputs, function, message):
@@ -111,9 +130,14 @@ def test_a_function_that_fails_is_reported(inputs, function, message):
     ("change", "message"),
     [
         ({"solve": "text"}, "must be a function"),
-        ({"inputs": np.zeros((3, 1, 16))}, "the input has shape"),
+        ({"inputs": np.zeros((3, 1, 16))}, r"inputs of shape \(3, 1, 16\) do not match the finest resolution \(17,\)"),
+        (
+            {"inputs": np.zeros((3, 18))},
+            r"\(3, 18\) do not match the finest resolution .* or correct the resolutions\.",
+        ),
+        ({"in_channels": 2}, r"inputs of shape \(6, 17\) have 1 channels, in_channels=2"),
         ({"inputs": np.zeros((0, 17))}, "n at least 1"),
-        ({"inputs": np.zeros(17)}, "do not fit"),
+        ({"inputs": np.zeros(17)}, "do not match"),
         ({"inputs": np.full((3, 17), np.nan)}, "NaN"),
         ({"inputs": [[1.0], [1.0, 2.0]]}, "rows differ in length"),
         ({"inputs": "text"}, "dtype"),
@@ -130,6 +154,21 @@ def test_bad_settings_are_refused(inputs, change, message):
     settings = {"solve": square, "inputs": inputs, "resolutions": (9, 17), "costs": (1, 2), **change}
     with pytest.raises(TaskError, match=message):
         FunctionTask(**settings)
+
+
+def test_a_square_is_not_taken_for_channels():
+    """Neither reading of (n, N, N) is taken before somebody says which one is meant."""
+    candidates = np.random.default_rng(0).standard_normal((4, 17, 17))
+    with pytest.raises(TaskError) as refused:
+        FunctionTask(square, candidates, (9, 17), (1, 4), name="plate")
+    assert str(refused.value) == (
+        "plate: inputs of shape (4, 17, 17) may be 17 channels on an interval of 17 points, or one on a square. For a "
+        "square write resolutions=((9, 9), (17, 17)), for channels in_channels=17."
+    )
+    on_square = FunctionTask(square, candidates, ((9, 9), (17, 17)), (1, 4))
+    assert (on_square.in_channels, on_square.inputs.shape) == (1, (4, 1, 17, 17))
+    channels = FunctionTask(square, candidates, (9, 17), (1, 4), in_channels=17, out_channels=17)
+    assert (channels.in_channels, channels.solve(candidates, 1).shape) == (17, (4, 17, 17))
 
 
 def test_identity_needs_a_version(inputs):

@@ -62,9 +62,10 @@ def outside():
         runs.tiny3(),
         CommandTask("solver {input} {output}", runs.fields(5, 17), ((9,), (17,)), (1, 2)),
         Darcy(resolutions=((4, 4), (8, 8)), name="mine"),
+        FunctionTask(runs.smooth, np.ones((5, 17, 17)), (9, 17), (1, 2), in_channels=17),
         FunctionTask(runs.smooth, runs.fields(5, 129), (33, 129), (1, 2), name="burgers"),
     ],
-    ids=["function", "three levels", "command", "renamed", "borrowed name"],
+    ids=["function", "three levels", "command", "renamed", "as many channels as points", "borrowed name"],
 )
 def test_anybody_elses_comes_back_without_its_simulator(task):
     values = stored(task)

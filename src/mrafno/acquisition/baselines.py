@@ -24,7 +24,8 @@ class RandomUtility:
     Args:
         levels: those allowed: ``(0,)`` is random-low, ``(R - 1,)`` random-high, ``range(R)`` random-mix.
         resolutions: their number R.
-        seed, step: the same pair gives the same choice.
+        seed: with the step, what the choice depends on.
+        step: which choice it is.
     """
 
     levels: Sequence[int]
@@ -47,7 +48,7 @@ class RandomUtility:
 class CoresetUtility:
     r"""Distance in feature space from what is already used: farthest-point choice.
 
-    .. math:: \min_{(h', r') \in \text{used}} |\phi(h, r) - \phi(h', r')|_2
+    .. math:: \min_{(j, s) \in \text{used}} \left\lVert \phi(h, r) - \phi(j, s) \right\rVert_2
 
     Args:
         features: of inputs by index; those of all levels on one grid. It is asked for some inputs at a time, and again

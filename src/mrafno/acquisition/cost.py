@@ -35,7 +35,8 @@ def annealed_cost(
 ) -> list[float]:
     r"""Cost weights that start equal and approach ``costs / sum(costs)``.
 
-    .. math:: \lambda_r(t) = \frac{\lambda_r}{1 + (R \lambda_r - 1)\, c(t)}, \qquad \lambda_r = \text{cost}_r / \sum
+    .. math:: \lambda_r(t) = \frac{\lambda_r}{1 + (R \lambda_r - 1)\, c(t)}, \qquad
+        \lambda_r = \frac{\text{cost}_r}{\sum_s \text{cost}_s}
 
     Args:
         costs: of one solve at each level, in any unit.

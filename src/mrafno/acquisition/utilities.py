@@ -4,7 +4,7 @@ With y(h, r) the output of candidate h at resolution r, R the finest, all given 
 
 ==========  ====================================================================
 u           :math:`I(y(h, r); y(h, R))`, on the candidate's own fine solution
-u-hat       mean over targets h' of :math:`I(y(h, r); y(h', R))`, on everybody's
+u-hat       mean over targets j of :math:`I(y(h, r); y(j, R))`, on everybody's
 predvar     mean variance of the values of y(h, r)
 ==========  ====================================================================
 

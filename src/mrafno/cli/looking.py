@@ -55,12 +55,15 @@ def show(
     from rich.console import Console
 
     from mrafno.cli.tables import run_table
+    from mrafno.durable import lock_state
+    from mrafno.ledger import LOCK
 
     state, damage = _read(folder, damaged)
+    lock = lock_state(folder / LOCK)
     if as_json:
-        typer.echo(json.dumps({**state.as_json(), "damage": damage} if damaged else state.as_json()))
+        typer.echo(json.dumps(state.as_json(lock) | ({"damage": damage} if damaged else {})))
         return
-    Console().print(run_table(state, folder))
+    Console().print(run_table(state, folder, lock))
     for one in damage:
         say(f"damage: {one}")
 

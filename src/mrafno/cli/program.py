@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 13
 """
 
 import re
+import traceback
 from typing import Annotated, Any
 
 import typer
@@ -55,8 +56,9 @@ class Commands(Group):
             raise typer.Exit(INTERRUPTED) from None
         except MrafnoError as error:
             if ctx.params["debug"]:
-                raise
-            say(f"error: {error}")
+                traceback.print_exc()
+            else:
+                say(f"error: {error}")
             raise typer.Exit(FAILURES if isinstance(error, FailuresError) else 1) from None
         except Exception as error:
             # Typer's own, and a reader of our output who has seen enough.

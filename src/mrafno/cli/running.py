@@ -128,8 +128,10 @@ def resume(
     from mrafno.cli.advancing import advance, only_ours
     from mrafno.cli.remembered import Call, recall, remember
     from mrafno.errors import RunError
+    from mrafno.ledger import Ledger
 
     flags = config.checked(config.pick(given(ctx), config.GOALS | config.SIMULATIONS), config.everything(), "the flags")
+    Ledger.open(folder)  # what is no run is told before anything else
     last = recall(folder)
     values = {**last.values, **flags}
     for names in (config.GOALS.keys(), ("workers", "dask")):

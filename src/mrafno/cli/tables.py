@@ -5,43 +5,48 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from mrafno.curves import Curve, cost_to_reach, round_errors
 from mrafno.display import Snapshot, duration
+from mrafno.durable import LockState, lock_state
+from mrafno.ledger import LOCK
 from mrafno.state import Asked, RunState
 
 #: Failed and running queries that are listed; the others are counted.
 _LISTED = 8
+#: What stands for the cost of an error that was not reached: a dash.
+_NEVER = "\u2013"
 #: Errors whose costs are told if nobody chose any.
 _ERRORS = 3
 
 
-def run_table(state: RunState, folder: Path) -> RenderableType:
+def run_table(state: RunState, folder: Path, lock: LockState = "free") -> RenderableType:
     """A run: its figures, its queries on each mesh, and what failed."""
     now = Snapshot.of(state)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
-    aside = {
-        kind: sum(q.cost for q in state.queries.values() if q.kind == kind and q.status == "told")
-        for kind in ("initial", "test")
-    }
+    told = [q for q in state.queries.values() if q.status == "told"]
+    aside = {kind: sum(q.cost for q in told if _kind(q) == kind) for kind in ("imported", "initial", "test")}
+    apart = [f"{cost:g} of {kind}" for kind, cost in aside.items() if kind != "imported" or any(state.given)]
     rows = [
         ("run", str(folder)),
         ("task", state.task["name"]),
         ("method", f"{state.method}, seed {state.seed}"),
-        ("state", state.activity),
+        ("state", state.activity(lock)),
         ("steps", str(now.step)),
-        ("cost", f"{now.cost:g}, and {aside['initial']:g} of initial and {aside['test']:g} of test examples"),
-        ("error", "not measured yet" if now.error is None else f"{now.error:.4f} after step {now.measured}"),
-        ("estimate", "none yet" if now.estimate is None else f"{now.estimate:.4f}, by the run itself"),
+        ("cost", f"{now.cost:g}, and {' and '.join(apart)} examples"),
+        ("error", "not measured yet" if now.error is None else f"{now.error:.4g} after step {now.measured}"),
+        ("estimate", "none yet" if now.estimate is None else f"{now.estimate:.4g}, by the run itself"),
         ("time", ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in now.seconds.items())),
     ]
     if state.running:
-        rows.append(("running", _listed([f"{q.id} ({now.meshes[q.level]})" for q in state.running])))
+        waiting = _listed([f"{q.id} ({now.meshes[q.level]})" for q in state.running])
+        rows.append(("running", waiting) if lock == "held" else ("asked", f"{waiting}; not answered"))
     for name, value in rows:
         grid.add_row(name, Text(value))
     parts: list[RenderableType] = [grid, _queries(state, now.meshes)]
@@ -54,15 +59,21 @@ def _queries(state: RunState, meshes: Sequence[str]) -> Table:
     statuses = [
         s for s in ("running", "failed", "abandoned", "expired") if any(q.status == s for q in state.queries.values())
     ]
-    columns = ("mesh", "cost of one", "initial", "chosen", "test", *statuses)
+    kinds = [kind for kind in ("imported", "initial", "chosen", "test") if kind != "imported" or any(state.given)]
+    columns = ("mesh", "cost of one", *kinds, *statuses)
     for number, name in enumerate(columns):
-        table.add_column(name, justify="right" if number else "left")
+        table.add_column("not answered" if name == "running" else name, justify="right" if number else "left")
     for level, mesh in enumerate(meshes):
         here = [q for q in state.queries.values() if q.level == level]
-        told = [sum(q.kind == kind and q.status == "told" for q in here) for kind in ("initial", "pool", "test")]
+        told = [sum(_kind(q) == kind and q.status == "told" for q in here) for kind in kinds]
         others = [sum(q.status == status for q in here) for status in statuses]
         table.add_row(mesh, f"{state.task['costs'][level]:g}", *map(str, told), *map(str, others))
     return table
+
+
+def _kind(query: Asked) -> str:
+    """What an example is for, as people say it."""
+    return "imported" if query.imported else "chosen" if query.kind == "pool" else query.kind
 
 
 def _failed(queries: Sequence[Asked], meshes: Sequence[str]) -> Table:
@@ -95,7 +106,7 @@ def comparison(runs: Sequence[tuple[Path, RunState]], errors: Sequence[float]) -
                 "task": state.task["name"],
                 "method": state.method,
                 "seed": state.seed,
-                "state": state.activity,
+                "state": state.activity(lock_state(folder / LOCK)),
                 "steps": state.step,
                 "accumulated_cost": state.cost,
                 "error": None if curve is None else curve.errors[-1],
@@ -112,19 +123,32 @@ def _curve(state: RunState) -> Curve | None:
 
 
 def comparison_table(found: dict[str, Any]) -> Table:
-    """What :func:`comparison` found, a run a row."""
+    """What :func:`comparison` found, a run a row; what all runs have in common is said above.
+
+    Only the names of runs are ever broken: a figure that is cut is another figure.
+    """
+    runs = found["runs"]
+    shared = [name for name in ("task", "seed") if len({run[name] for run in runs}) == 1]
+    said = ["cost: of the chosen examples"]
+    if found["errors"]:
+        said.append(f"to ...: cost when the error first was that low, {_NEVER} if it never was")
     table = Table(
-        caption="Costs are those of the chosen examples." if found["errors"] else None, caption_justify="left"
-    )
-    for name in ("run", "task", "method", "seed", "steps", "cost", "error"):
-        table.add_column(
-            name, justify="right" if name in ("seed", "steps", "cost", "error") else "left", overflow="fold"
-        )
+        title=", ".join(f"{name} {runs[0][name]}" for name in shared) or None, title_justify="left",
+        caption="; ".join(said), caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False,
+        collapse_padding=True,
+    )  # fmt: skip
+    names = [name for name in ("task", "method", "seed", "steps", "cost", "error") if name not in shared]
+    table.add_column("run", overflow="fold", min_width=8)
+    for name in names:
+        table.add_column(name, justify="left" if name in ("task", "method") else "right", no_wrap=True)
     for error in found["errors"]:
-        table.add_column(f"cost to {error:g}", justify="right")
-    for run in found["runs"]:
-        error = "not measured" if run["error"] is None else f"{run['error']:.4f}"
-        figures = (str(run["seed"]), str(run["steps"]), f"{run['accumulated_cost']:g}", error)
-        costs = ("not reached" if cost is None else f"{cost:.4g}" for cost in run["reached"].values())
-        table.add_row(run["run"], run["task"], run["method"], *figures, *costs)
+        table.add_column(f"to {error:g}", justify="right", no_wrap=True)
+    for run in runs:
+        figures = {
+            **{name: str(run[name]) for name in ("task", "method", "seed", "steps")},
+            "cost": f"{run['accumulated_cost']:.6g}",
+            "error": "none" if run["error"] is None else f"{run['error']:.4g}",
+        }
+        costs = (_NEVER if cost is None else f"{cost:.4g}" for cost in run["reached"].values())
+        table.add_row(Text(run["run"]), *(figures[name] for name in names), *costs)
     return table

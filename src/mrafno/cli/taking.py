@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mrafno.cli import options
-from mrafno.cli.program import app
+from mrafno.cli.program import app, say
 
 Source = Annotated[
     Path, typer.Argument(metavar="DIR", help="A run's folder, or a checkpoint's.", show_default=False)
@@ -49,6 +49,8 @@ def predict(
     from mrafno.export.predicting import predict_file, trust
 
     found = predict_file(folder, inputs, out, level=level, grid=_shape(grid))
+    for doubt in found["warnings"]:
+        say(f"warning: {doubt}")
     if as_json:
         typer.echo(json.dumps(found))
         return

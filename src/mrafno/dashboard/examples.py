@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from mrafno.dashboard.runs import Version, Watched, file_version
-from mrafno.dashboard.views import drawn
+from mrafno.dashboard.views import about_query, drawn
 from mrafno.errors import MrafnoError
-from mrafno.grids import Array, Grid, relative_l2
+from mrafno.grids import Array, Grid
 from mrafno.reading import RunReader
 from mrafno.records import Prediction
 from mrafno.state import Asked
@@ -102,7 +102,7 @@ def _described(
     center, std = (None, None) if prediction is None else (prediction.center[0], prediction.std[0])
     sentences = [note]
     if y is not None and center is not None:
-        sentences.insert(0, f"Relative L2 error {float(relative_l2(center[None], y[None])[0]):.4g}.")
+        sentences.insert(0, f"Relative L2 error {float(reader.errors(center[None], y[None])[0]):.4g}.")
 
     def one(values: Array | None) -> Array | None:
         return None if values is None else values[min(channel, len(values) - 1)]
@@ -110,12 +110,7 @@ def _described(
     grid, names = reader.grids[query.level], reader.state.task["axis_names"]
     pictures = panels(grid, f[min(channel, len(f) - 1)], one(y), one(center), one(std), names)
     return {
-        "id": query.id,
-        "kind": query.kind,
-        "step": query.step,
-        "mesh": reader.meshes[query.level],
-        "status": query.status,
-        "reason": query.reason,
+        **about_query(reader, query),
         "text": " ".join(sentences),
         "channel": channel,
         "channels": channels,

@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mrafno.dashboard.views import Row, blank_row, row
+from mrafno.durable import LockState, lock_state
 from mrafno.errors import LedgerError, MrafnoError
+from mrafno.ledger import LOCK
 from mrafno.reading import RunReader
 
 #: What changes when a file does; None if there is none.
@@ -50,12 +52,17 @@ class Watched:
         self._reader: RunReader | None = None
         self._problem: MrafnoError | None = None
         self._seen: Version = None
-        self._row: tuple[Version, Row] | None = None
+        self._row: tuple[tuple[Version, LockState], Row] | None = None
 
     @property
     def version(self) -> Version:
         """Of its ledger, now; None if there is no such run any more, or a link in its place."""
         return file_version(self.folder / _LEDGER) if os.path.realpath(self.folder) == str(self.folder) else None
+
+    @property
+    def lock(self) -> LockState:
+        """Whether a process drives it: a driver that is killed changes nothing in the ledger."""
+        return lock_state(self.folder / LOCK)
 
     @contextmanager
     def reading(self) -> Iterator[RunReader]:
@@ -69,11 +76,11 @@ class Watched:
         Args:
             read: whether there is time to read what is new.
         """
-        version = self.version
-        known = self._row is not None and self._row[0] == version
+        now = self.version, self.lock
+        known = self._row is not None and self._row[0] == now
         if not known and read and self._lock.acquire(blocking=False):
             try:
-                self._row, known = (version, self._made_row(version)), True
+                self._row, known = (now, self._made_row(now[0])), True
             finally:
                 self._lock.release()
         return (blank_row(self.name) if self._row is None else self._row[1]), known

@@ -131,7 +131,7 @@ class Site:
 
     def _run(self, run: Watched, asked: dict[str, str], known: str | None) -> Answer:
         del asked
-        tag = self._tag("run", run.version)
+        tag = self._tag("run", run.version, run.lock)
         if tag == known:
             return Answer(304, "json", b"", tag)
         try:

@@ -1,6 +1,7 @@
 """What the page shows of a run, as JSON values."""
 
 import json
+import textwrap
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
@@ -9,6 +10,8 @@ from mrafno.state import Asked
 
 #: Queries on a page of their table.
 PAGE = 25
+#: Characters of a state that is told in a column as it is.
+_SHORT = 40
 
 
 class Row(TypedDict):
@@ -20,6 +23,7 @@ class Row(TypedDict):
     method: str | None
     seed: int | None
     state: str | None
+    brief: str | None
     steps: int | None
     cost: float | None
     error: float | None
@@ -35,7 +39,8 @@ def row(name: str, run: RunReader) -> Row:
         "task": str(state.task["name"]),
         "method": state.method,
         "seed": state.seed,
-        "state": state.activity,
+        "state": run.activity,
+        "brief": brief(run.activity),
         "steps": state.step,
         "cost": state.cost,
         "error": float(state.measurements[-1].metrics["relative_l2"]) if state.measurements else None,
@@ -52,11 +57,20 @@ def blank_row(name: str, problem: str | None = None, changed: float | None = Non
         "method": None,
         "seed": None,
         "state": None,
+        "brief": None,
         "steps": None,
         "cost": None,
         "error": None,
         "changed": changed,
     }
+
+
+def brief(state: str) -> str:
+    """A state for a narrow column: of a long one, which tells why a run stopped, what matters most."""
+    if len(state) <= _SHORT:
+        return state
+    why = state.partition(" raised ")[2] or state.partition(": ")[2] or state
+    return "stopped: " + textwrap.shorten(why.partition(". ")[0], 2 * _SHORT, placeholder=" ...")
 
 
 def overview(name: str, run: RunReader) -> dict[str, Any]:
@@ -77,12 +91,14 @@ def overview(name: str, run: RunReader) -> dict[str, Any]:
             }
             for level in levels
         ],
+        "driven": run.lock == "held",
         "running": [_query(run, query, {}) for query in state.running],
         "fits": len(state.trainings),
         "tests": len(state.of_kind("test", "told")),
         "failed": sum(q.status in ("failed", "abandoned", "expired") for q in state.queries.values()),
         "created": state.created,
         "settings": state.settings.as_json(),
+        "pool": run.pool,
     }
 
 
@@ -97,19 +113,26 @@ def queries(run: RunReader, *, kind: str = "", status: str = "", page: int = 0) 
     return {"total": len(found), "page": page, "pages": pages, "rows": rows}
 
 
-def _query(run: RunReader, query: Asked, surprises: Mapping[str, float]) -> dict[str, Any]:
+def about_query(run: RunReader, query: Asked) -> dict[str, Any]:
+    """What a query is, and what became of it."""
     return {
         "id": query.id,
         "kind": query.kind,
         "step": query.step,
         "mesh": run.meshes[query.level],
-        "status": query.status,
+        "status": query.standing,
+        "reason": query.reason,
+    }
+
+
+def _query(run: RunReader, query: Asked, surprises: Mapping[str, float]) -> dict[str, Any]:
+    return {
+        **about_query(run, query),
         "cost": query.cost if query.status == "told" else None,
         "seconds": query.seconds,
         "asked": query.asked,
         "answered": query.answered,
         "surprise": surprises.get(query.id),
-        "reason": query.reason,
     }
 
 

@@ -112,7 +112,7 @@ def _reached(name: str, groups: Sequence[Group], errors: Sequence[float]) -> Sec
     if first < upto:
         rows[0].append(f"mean error up to cost {_cost(upto)}")
         for row, group in zip(rows[1:], groups, strict=True):
-            row.append(f"{statistics.fmean(area(c, upto) / (upto - c.costs[0]) for c in group.curves):.4f}")
+            row.append(f"{statistics.fmean(area(c, upto) / (upto - c.costs[0]) for c in group.curves):.4g}")
     text = (
         "Accumulated cost at which a run's error first fell to a value, the logarithm of the error interpolated "
         "between measurements; that it may have risen again later is not counted (the running minimum). Median over "
@@ -153,10 +153,10 @@ def _runs(groups: Sequence[Group]) -> Cells:
             state, error = run.state, "not measured"
             if state.measurements:
                 last = state.measurements[-1]
-                error = f"{last.metrics['relative_l2']:.4f} (step {last.step})"
+                error = f"{last.metrics['relative_l2']:.4g} (step {last.step})"
             time = duration(sum(seconds(run)[0].values()))
             numbers = (str(state.seed), str(state.step), f"{state.cost:.6g}")
-            rows.append((str(run.folder), group.label, *numbers, error, time, state.activity))
+            rows.append((str(run.folder), group.label, *numbers, error, time, run.activity))
     return rows
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from mrafno.errors import MrafnoError
 from mrafno.figures import Html, Section, prediction_figure, prose
-from mrafno.grids import Array, relative_l2
+from mrafno.grids import Array
 from mrafno.reading import RunReader
 from mrafno.report.thumbnails import thumbnail
 from mrafno.state import Asked
@@ -28,8 +28,8 @@ def queries_section(run: RunReader) -> Section:
     head = ("step", "query", "mesh", "cost", "input", "truth", "prediction now", "spread now", "error before learning")
     rows: list[list[str | Html]] = [list(head)]
     for query in asked:
-        error = f"{surprise[query.id]:.4f}" if query.id in surprise else "not learnt yet"
-        cost = f"{query.cost:.4g}" if query.status == "told" else query.status
+        error = f"{surprise[query.id]:.4g}" if query.id in surprise else "not learnt yet"
+        cost = f"{query.cost:.4g}" if query.status == "told" else query.standing
         rows.append([str(query.step), query.id, run.meshes[query.level], cost, *_pictures(run, query), error])
     text = "The newest first. The error before learning is that of the surrogate that had not seen the example yet. "
     return heading, text + _learnt(run) + _channel(run), rows
@@ -51,7 +51,7 @@ def _pictures(run: RunReader, query: Asked) -> list[str | Html]:
         return thumbnail(values, low, high, f"{what} of {query.id}, from {low:.3g} to {high:.3g}", colours=colours)
 
     cells: list[str | Html] = [shown("input", f[-1], float(f[-1].min()), float(f[-1].max()), "Cividis")]
-    cells.append(query.status if y is None else shown("truth", y[-1], low, high))
+    cells.append(query.standing if y is None else shown("truth", y[-1], low, high))
     if prediction is None:
         return [*cells, "no checkpoint", "no checkpoint"]
     spread = prediction.std[0, -1]
@@ -68,7 +68,7 @@ def test_sections(run: RunReader) -> list[Section]:
     prediction = run.predict(f, len(run.grids) - 1)
     if prediction is None:
         return [(heading, run.trouble or "There is no checkpoint of the surrogate yet to predict them with.", None)]
-    errors = relative_l2(prediction.center, y)
+    errors = run.errors(prediction.center, y)
     order = np.argsort(errors)
     sections: list[Section] = []
     for name, row in {"smallest": order[0], "median": order[(len(order) - 1) // 2], "largest": order[-1]}.items():
@@ -77,7 +77,7 @@ def test_sections(run: RunReader) -> list[Section]:
             run.state.task["axis_names"],
         )  # fmt: skip
         text = (
-            f"Test input {row}, relative L2 error {errors[row]:.4f}: the {name} of {len(f)} test examples. "
+            f"Test input {row}, relative L2 error {errors[row]:.4g}: the {name} of {len(f)} test examples. "
             f"{_learnt(run)}{_channel(run)}"
         )
         sections.append((f"Test input with the {name} error", text, figure))

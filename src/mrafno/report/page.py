@@ -7,6 +7,7 @@ import numpy as np
 
 from mrafno.acquisition.cost import annealed_cost, cost_shares
 from mrafno.curves import Curve
+from mrafno.errors import sentence
 from mrafno.figures import MarkupCells, Section, calibration_figure, prose
 from mrafno.methods import METHODS
 from mrafno.reading import RunReader
@@ -43,14 +44,14 @@ _UTILITIES = {
 def run_page(run: RunReader) -> tuple[str, str, list[Section]]:
     """Title, first paragraph and sections."""
     state = run.state
-    sections = [part(run) for part in _PARTS]
+    sections = [part(run) for part in _PARTS if part is not _schedule or _scheduled(run)]
     title = f"{state.task['name']}: {state.method}, seed {state.seed}"
     return title, summary(run), [*sections, *test_sections(run), _settings(run)]
 
 
 def figure_sections(run: RunReader) -> list[Section]:
     """The sections with figures that follow from the ledger alone."""
-    return [part(run) for part in _FIGURES]
+    return [part(run) for part in _FIGURES if part is not _schedule or _scheduled(run)]
 
 
 def summary(run: RunReader) -> str:
@@ -58,19 +59,21 @@ def summary(run: RunReader) -> str:
     state = run.state
     last = state.measurements[-1] if state.measurements else None
     failed = sum(q.status in ("failed", "expired", "abandoned") for q in state.queries.values())
-    running = len(state.running)
+    unanswered = _number(len(state.running), "query", "queries")
+    waiting = f"{unanswered} running." if run.lock == "held" else f"{unanswered} asked, not answered."
     sentences = [
         f"Task {state.task['name']} on {listed(run.meshes)}, method {state.method}, seed {state.seed}.",
         f"{_number(state.step, 'step')}, accumulated cost {state.cost:.6g} ({unit(run)}).",
         f"Relative L2 error {last.metrics['relative_l2']:.4g}, measured after step {last.step}."
         if last
         else "No error has been measured.",
-        f"State: {state.activity}" + (f", {running} waiting for an answer" if running else "") + ".",
+        f"State: {sentence(run.activity)}",
+        waiting if state.running else "",
         f"{_number(failed, 'simulation')} gave nothing." if failed else "",
         f"Last event: {_when(state.last)}.",
         *run.ledger.damage,
     ]
-    return " ".join(sentence for sentence in sentences if sentence)
+    return " ".join(one for one in sentences if one)
 
 
 def unit(run: RunReader) -> str:
@@ -133,10 +136,14 @@ def _counts(run: RunReader) -> Section:
     return "Queries per resolution", text, counts_figure(counts, run.meshes)
 
 
+def _scheduled(run: RunReader) -> bool:
+    """Whether the method divides utilities by costs that come in bit by bit."""
+    method = METHODS.get(run.state.method)
+    return method is not None and method.scheduled
+
+
 def _schedule(run: RunReader) -> Section:
-    heading, method, s = "Cost schedule", METHODS.get(run.state.method), run.state.settings
-    if method is None or not method.scheduled:
-        return heading, f"{run.state.method} has no cost schedule: it does not divide utilities by costs.", None
+    s = run.state.settings
     steps = list(range(1, max(max((q.step or 0 for q in choices(run)), default=0), _STEPS) + 1))
     weights = [
         annealed_cost(run.costs, step - 1, schedule=s.schedule, rate=s.alpha, renormalise=s.renormalise)
@@ -147,7 +154,7 @@ def _schedule(run: RunReader) -> Section:
         + (f" with rate {s.alpha:g}" if s.schedule != "constant" else "")
         + ". Dotted: the true shares of the costs."
     )
-    return heading, text, schedule_figure(steps, weights, cost_shares(run.costs), run.meshes)
+    return "Cost schedule", text, schedule_figure(steps, weights, cost_shares(run.costs), run.meshes)
 
 
 def _utilities(run: RunReader) -> Section:
@@ -212,6 +219,8 @@ def _settings(run: RunReader) -> Section:
     state = run.state
     meshes = ", ".join(f"{mesh} (cost {cost:g})" for mesh, cost in zip(run.meshes, run.costs, strict=True))
     facts = {"folder": str(run.folder), "meshes": meshes, "created": _when(state.created), **state.settings.as_json()}
+    if run.pool != state.settings.pool:
+        facts["pool"] = f"{run.pool}, all that the task has left (of {state.settings.pool} at most)"
     rows = [("setting", "value"), *((name, "none" if v is None else str(v)) for name, v in facts.items())]
     return "Settings", "What the run was asked to do.", rows
 
@@ -226,8 +235,8 @@ def _unmeasured(run: RunReader) -> str:
     return "Nothing has been measured yet." if run.state.settings.test else "The run has no test examples."
 
 
-def _number(n: int, what: str) -> str:
-    return f"{n} {what}" + ("" if n == 1 else "s")
+def _number(n: int, what: str, several: str = "") -> str:
+    return f"{n} {what if n == 1 else several or what + 's'}"
 
 
 def _when(at: float) -> str:

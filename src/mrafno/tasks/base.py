@@ -9,7 +9,7 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mrafno.errors import SimulationError, TaskError
+from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, resample
 
 
@@ -23,11 +23,14 @@ class Task(abc.ABC):
         name: a short name, used in messages and files.
         resolutions: grid shapes, coarse to fine.
         costs: the cost of one solve on each level, in any unit.
-        in_channels, out_channels: how many functions make up an input and an output.
+        in_channels: how many functions make up an input.
+        out_channels: how many functions make up an output.
         layout: where the grid's points lie, per axis; see :class:`mrafno.grids.Grid`.
         interpolation: how inputs go to a coarser grid.
         zero_boundary: for each axis, whether outputs vanish at its (start, end), so that a surrogate may enforce it.
-        input_name, output_name, axis_names: what people read beside numbers and pictures.
+        input_name: what people read beside numbers and pictures of inputs.
+        output_name: and of outputs.
+        axis_names: and at the axes.
     """
 
     name: str
@@ -145,16 +148,7 @@ class Task(abc.ABC):
         """``y`` as float64 if it is a usable output for ``n`` inputs; :class:`SimulationError` if not."""
         self._check_level(level)
         expected = (n, self.out_channels, *self.resolutions[level])
-        try:
-            values = np.asarray(y)
-            if values.dtype.kind not in "fiu":
-                raise TypeError
-            values = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise SimulationError(
-                f"{self.name}: the simulation on level {level} did not return an array of real numbers "
-                f"(got {type(y).__name__}). Return a float array of shape {expected}."
-            ) from None
+        values = self._as_output(y, level)
         if values.shape != expected:
             raise SimulationError(
                 f"{self.name}: the simulation on level {level} returned shape {values.shape}, expected {expected} "
@@ -162,6 +156,24 @@ class Task(abc.ABC):
             )
         _check_finite(values, f"{self.name}: the simulation on level {level} returned", SimulationError)
         return values
+
+    def _as_output(self, y: ArrayLike | None, level: int) -> Array:
+        """``y`` as float64, of whatever shape; :class:`SimulationError` if it is no array of real numbers."""
+        if y is None:
+            raise SimulationError(f"{self.name}: the simulation on level {level} returned None: is a `return` missing?")
+        try:
+            values = np.asarray(y)
+            if values.dtype.kind in "fiu":
+                return np.asarray(values, dtype=np.float64)
+            found = f"an array of {values.dtype}" if values.ndim else f"a {type(y).__name__}"
+        except Exception as error:  # a tensor of torch, for one, has reasons of its own
+            ragged = isinstance(y, list | tuple) and isinstance(error, ValueError)
+            why = "whose rows differ in length" if ragged else f"of which NumPy makes no array ({raised(error)})"
+            found = f"a {type(y).__name__} {why}"
+        raise SimulationError(
+            f"{self.name}: the simulation on level {level} returned {found}. Return an array of real numbers of shape "
+            f"{(self.out_channels, *self.resolutions[level])} (out_channels, grid) for each input."
+        )
 
     def _check_level(self, level: int) -> None:
         if isinstance(level, bool) or not isinstance(level, int | np.integer) or not 0 <= level < self.levels:

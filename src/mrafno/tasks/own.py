@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from mrafno.errors import SimulationError, TaskError
+from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Interpolation, Layout, as_shapes
 from mrafno.tasks.base import Task, as_numbers
 
@@ -29,6 +29,7 @@ class CandidateTask(Task):
         costs: Sequence[float],
         *,
         name: str,
+        in_channels: int | None,
         out_channels: int,
         layout: Layout | Sequence[Layout],
         interpolation: Interpolation,
@@ -48,15 +49,7 @@ class CandidateTask(Task):
             raise TaskError(f"{name}: grids of {len(shapes[0])} axes are not supported. Use 1 or 2.")
         if isinstance(out_channels, bool) or not isinstance(out_channels, int) or out_channels < 1:
             raise TaskError(f"{name}: out_channels must be 1 or more, got {out_channels!r}.")
-        values = as_numbers(inputs, f"{name}: the array of inputs")
-        # A single channel may be left out: (n, *grid) means (n, 1, *grid).
-        if values.ndim == 1 + len(shapes[-1]):
-            values = values[:, None]
-        if values.ndim != 2 + len(shapes[-1]) or not len(values):
-            raise TaskError(
-                f"{name}: inputs of shape {values.shape} do not fit the finest grid {shapes[-1]}. "
-                "Give (n, channels, *finest grid), n at least 1."
-            )
+        values = _with_channels(name, as_numbers(inputs, f"{name}: the array of inputs"), shapes, in_channels)
         self.in_channels = values.shape[1]
         super().__init__(shapes, costs)
         self.inputs = self._as_input(values, self.levels - 1)
@@ -77,6 +70,32 @@ class CandidateTask(Task):
         return {"version": self.version, "inputs": digest, "layout": self.layout, **more}
 
 
+def _with_channels(
+    name: str, values: NDArray[Any], shapes: tuple[tuple[int, ...], ...], in_channels: int | None
+) -> NDArray[Any]:
+    """Candidates as ``(n, in_channels, *finest grid)``; :class:`TaskError` if they are not, or may be others."""
+    finest, given = shapes[-1], values.shape
+    # A single channel may be left out: (n, *grid) means (n, 1, *grid).
+    if values.ndim == 1 + len(finest):
+        values = values[:, None]
+    if values.ndim != 2 + len(finest) or values.shape[2:] != finest or not len(values):
+        raise TaskError(
+            f"{name}: inputs of shape {given} do not match the finest resolution {finest}. Give (n, channels, *finest "
+            "grid), n at least 1, or correct the resolutions."
+        )
+    if in_channels is None and given[1:] == finest * 2:
+        points = finest[0]
+        squares = ", ".join(f"({n}, {n})" for (n,) in shapes)
+        raise TaskError(
+            f"{name}: inputs of shape {given} may be {points} channels on an interval of {points} points, or one on a "
+            f"square. For a square write resolutions=({squares}{',' * (len(shapes) == 1)}), for channels "
+            f"in_channels={points}."
+        )
+    if in_channels not in (None, values.shape[1]):
+        raise TaskError(f"{name}: inputs of shape {given} have {values.shape[1]} channels, in_channels={in_channels}.")
+    return values
+
+
 class FunctionTask(CandidateTask):
     """A Python function and an array of candidate inputs.
 
@@ -87,6 +106,9 @@ class FunctionTask(CandidateTask):
         inputs: candidates on the finest grid, ``(n, in_channels, *finest grid)`` or ``(n, *finest grid)``.
         resolutions: grid shapes, coarse to fine.
         costs: the cost of one solve on each level, in any unit.
+        in_channels: how many functions make up an input; only inputs ``(n, N, N)`` on an interval of N points need it,
+            because they could be functions on a square.
+        out_channels: how many functions make up an output.
         layout: where the grid's points lie, ``"nodes"``, ``"cells"`` or ``"periodic"``, for all axes or per axis.
         interpolation: how inputs go to a coarser grid: ``"linear"`` or ``"nearest"``.
         zero_boundary: per axis, whether outputs vanish at its (start, end).
@@ -102,6 +124,7 @@ class FunctionTask(CandidateTask):
         costs: Sequence[float],
         *,
         name: str = "function",
+        in_channels: int | None = None,
         out_channels: int = 1,
         layout: Layout | Sequence[Layout] = "nodes",
         interpolation: Interpolation = "linear",
@@ -110,8 +133,8 @@ class FunctionTask(CandidateTask):
         version: str | None = None,
     ) -> None:
         super().__init__(
-            inputs, resolutions, costs, name=name, out_channels=out_channels, layout=layout,
-            interpolation=interpolation, zero_boundary=zero_boundary, version=version,
+            inputs, resolutions, costs, name=name, in_channels=in_channels, out_channels=out_channels,
+            layout=layout, interpolation=interpolation, zero_boundary=zero_boundary, version=version,
         )  # fmt: skip
         if not callable(solve):
             raise TaskError(f"{name}: solve must be a function of (input, level), got {type(solve).__name__}.")
@@ -124,18 +147,21 @@ class FunctionTask(CandidateTask):
         return self._described()
 
     def _solve(self, f: Array, level: int) -> Array:
+        if self.batched:
+            return self._call(f, level)
+        return _stack(self, [self._call(one, level) for one in f], level)
+
+    def _call(self, f: Array, level: int) -> Array:
+        """What the function gives; copies, because it may work in place, and fill one buffer again and again."""
         try:
-            # Copies, because a simulator may work in place in what it is given, and fill one buffer again and again.
-            if self.batched:
-                return np.array(self.function(f.copy(), level))
-            outputs = [np.array(self.function(one.copy(), level)) for one in f]
+            output = self.function(f.copy(), level)
         except TaskError:
             raise
         except Exception as error:
             raise SimulationError(
-                f"{self.name}: the simulator raised {type(error).__name__} on level {level}: {error}"
+                f"{self.name}: the simulator, given shape {f.shape} on level {level}, raised {raised(error)}"
             ) from error
-        return _stack(self, outputs, level)
+        return np.array(self._as_output(output, level))
 
 
 class CommandTask(CandidateTask):
@@ -159,6 +185,7 @@ class CommandTask(CandidateTask):
         costs: Sequence[float],
         *,
         name: str = "command",
+        in_channels: int | None = None,
         out_channels: int = 1,
         layout: Layout | Sequence[Layout] = "nodes",
         interpolation: Interpolation = "linear",
@@ -167,8 +194,8 @@ class CommandTask(CandidateTask):
         version: str | None = None,
     ) -> None:
         super().__init__(
-            inputs, resolutions, costs, name=name, out_channels=out_channels, layout=layout,
-            interpolation=interpolation, zero_boundary=zero_boundary, version=version,
+            inputs, resolutions, costs, name=name, in_channels=in_channels, out_channels=out_channels,
+            layout=layout, interpolation=interpolation, zero_boundary=zero_boundary, version=version,
         )  # fmt: skip
         self.command = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
         for field in ("{input}", "{output}"):

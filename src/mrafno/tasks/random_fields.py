@@ -53,7 +53,7 @@ def periodic_field(
 
 
 def rbf_process(rngs: Sequence[np.random.Generator], points: Array, *, length_scale: float) -> Array:
-    r"""Gaussian processes with covariance :math:`\exp(-(x - x')^2 / 2 \ell^2)` at ``points``: ``(len(rngs), n)``."""
+    r"""Gaussian processes with covariance :math:`\exp(-(x - z)^2 / 2 \ell^2)` at ``points``: ``(len(rngs), n)``."""
     kernel = np.exp(-0.5 * ((points[:, None] - points[None, :]) / length_scale) ** 2)
     # The kernel is singular to machine precision, so no Cholesky factor; its symmetric root is unique, which makes the
     # same noise the same function on every machine.

@@ -70,6 +70,7 @@ def task_from_json(values: dict[str, Any], inputs: Array | None) -> Task:
         values["resolutions"],
         values["costs"],
         name=values["name"],
+        in_channels=values["in_channels"],
         out_channels=values["out_channels"],
         layout=values["layout"],
         interpolation=values["interpolation"],

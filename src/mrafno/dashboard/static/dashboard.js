@@ -110,10 +110,11 @@ function ago(seconds) {
   if (past < 90) return `${Math.round(past)} s ago`;
   if (past < 5400) return `${Math.round(past / 60)} min ago`;
   if (past < 129600) return `${Math.round(past / 3600)} h ago`;
-  return new Date(seconds * 1000).toLocaleDateString();
+  return iso(seconds).slice(0, 10);
 }
 
-const when = (seconds) => new Date(seconds * 1000).toLocaleString();
+const iso = (seconds) => new Date(seconds * 1000).toISOString();
+const when = (seconds) => `${iso(seconds).slice(0, 19).replace("T", " ")} UTC`;
 
 function make(tag, text, attributes = {}) {
   const made = document.createElement(tag);
@@ -153,7 +154,7 @@ function fill(body, rows) {
 // The list.
 
 const COLUMNS = [
-  ["name", "Run"], ["state", "State"], ["steps", "Steps"], ["error", "Error"], ["cost", "Cost"], ["task", "Task"],
+  ["name", "Run"], ["error", "Error"], ["steps", "Steps"], ["state", "State"], ["cost", "Cost"], ["task", "Task"],
   ["method", "Method"], ["seed", "Seed"], ["changed", "Last change"],
 ];
 const NUMBERS = new Set(["steps", "error", "cost", "seed"]);
@@ -201,7 +202,7 @@ function drawList() {
       if (key === "name") {
         return { text: run.name, href: place({ run: run.name }), note: run.problem, className: "text" };
       }
-      if (key === "state") return { text: stateOf(run), className: "words" };
+      if (key === "state") return { text: run.brief ?? stateOf(run), className: "words" };
       if (key === "changed") return { text: ago(run.changed) };
       const value = run[key];
       return NUMBERS.has(key) ? { text: number(value, key === "error" ? 4 : 6), className: "number" } : { text: value ?? "" };
@@ -272,8 +273,10 @@ function drawRun(run) {
     box.replaceChildren(make("dt", name), text);
   });
   while (list.children.length > keys.length) list.lastChild.remove();
+  byId("running-title").textContent = run.driven || !run.running.length ? "Running now" : "Asked, not answered";
   drawRunning(run.running);
-  fill(byId("settings").tBodies[0], Object.entries(run.settings).map(([name, value]) => (
+  const pool = run.pool === run.settings.pool ? {} : { pool: `${run.pool}, all that the task has left (of ${run.settings.pool} at most)` };
+  fill(byId("settings").tBodies[0], Object.entries({ ...run.settings, ...pool }).map(([name, value]) => (
     { key: name, cells: [{ text: name }, { text: value === null ? "none" : String(value), className: "text" }] }
   )));
 }
