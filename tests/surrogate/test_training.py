@@ -526,6 +526,9 @@ def test_few_examples_are_held_small_and_their_levels_alike():
     assert (few.weight_decay, few.apart) == (1.0, 0.01)
     assert settings.of_fit((400, 0), warm=False).apart == 1.0  # one level differs from no other
     assert TrainingSettings(few=0).of_fit((2, 2), warm=False).apart == 1.0
+    iterations = [settings.of_fit((n, 0), warm=True).iterations for n in (1, 100, 200, 900)]
+    assert iterations == [282, 490, 700, 700]
+    assert TrainingSettings(few=0).of_fit((1, 0), warm=True).iterations == 700
 
 
 def test_settings_change_by_copy_and_go_to_json():

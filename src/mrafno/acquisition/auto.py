@@ -2,8 +2,8 @@ r"""Which mesh next, without a rate to tune: measure what each mesh still has to
 
 Let :math:`E_r` be the relative error of the surrogate on examples of level r that it has not learnt from yet. The
 squared error on the finest level splits into shares: :math:`D_0 = E_0^2`, which an example of any level lowers, and
-:math:`D_j = \max(E_j^2 - E_{j-1}^2, 0)`, which only examples of level j or finer lower. With shares that fall like a power
-:math:`-p_j` of the number of examples that inform them, one more example of level r gains per cost
+:math:`D_j = \max(E_j^2 - E_{j-1}^2, 0)`, which only examples of level j or finer lower. With shares that fall like a
+power :math:`-p_j` of the number of examples that inform them, one more example of level r gains per cost
 
 .. math:: g_r = \frac{1}{\lambda_r} \sum_{j \le r} \frac{p_j D_j}{n_{\ge j}}
 

@@ -57,7 +57,8 @@ class TrainingSettings:
         weight_decay: decoupled weight decay.
         few: number of examples n below which weight decay grows, as (few / n) squared up to a hundredfold; 0 for never.
             A network with little to go by is better off small, and one that has learnt little by heart forgets it.
-            Also, the rarer a level is, the more alike all begin, see ``apart``.
+            Also, the rarer a level is, the more alike all begin, see ``apart``; and with less than half as many examples
+            warm fits have fewer iterations.
         apart: how far apart the levels begin in a fit from scratch, from 0, where a fine solution is taken for a coarse
             one until examples show otherwise, to 1, where each level has random weights of its own.
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
@@ -119,7 +120,10 @@ class TrainingSettings:
             # How levels differ is known as well as the rarest of them.
             changes["apart"] = self.apart * min(1.0, min(known) * len(known) / self.few)
         if warm:
-            changes |= {"iterations": self.warm_iterations, "batch": self.warm_batch, "rate": self.warm_rate}
+            # Few examples take fewer passes.
+            part = min(1.0, 0.4 + 1.2 * examples / self.few) if self.few else 1.0
+            iterations = round(part * self.warm_iterations)
+            changes |= {"iterations": iterations, "batch": self.warm_batch, "rate": self.warm_rate}
         if warm and brief:
             changes |= {"iterations": self.brief_iterations, "rate": self.brief_rate}
         return self.changed(**changes)
