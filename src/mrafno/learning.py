@@ -86,7 +86,8 @@ class Learning:
             return surrogate.fit(data, warm=True, brief=True, watch=watch)
         iterations = self.settings.iterations if number else self.settings.first or self.settings.iterations
         if iterations is None and self.settings.retrain == "warm":
-            iterations = surrogate.training.warm_iterations  # also of the first, which is on few examples
+            # Also of the first fit, which is on few examples.
+            iterations = surrogate.training.of_fit(data.sizes, warm=True).iterations
         return surrogate.fit(data, warm=warm, iterations=iterations, watch=watch)
 
     def _surprises(self, surrogate: "Surrogate", ids: Sequence[str]) -> dict[str, float]:

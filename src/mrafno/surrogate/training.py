@@ -57,8 +57,8 @@ class TrainingSettings:
         weight_decay: decoupled weight decay.
         few: number of examples n below which weight decay grows, as (few / n) squared up to a hundredfold; 0 for never.
             A network with little to go by is better off small, and one that has learnt little by heart forgets it.
-            Also, the rarer a level is, the more alike all begin, see ``apart``; and with less than half as many examples
-            warm fits have fewer iterations.
+            Also, the rarer a level is, the more alike all begin, see ``apart``; and warm fits on less than half as many
+            examples have fewer iterations.
         apart: how far apart the levels begin in a fit from scratch, from 0, where a fine solution is taken for a coarse
             one until examples show otherwise, to 1, where each level has random weights of its own.
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
