@@ -59,7 +59,7 @@ def draw(page: Path, picture: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("demo"))
-    parser.add_argument("--budget", type=float, default=200.0, help="cost of the chosen examples; a coarse solve is 1")
+    parser.add_argument("--budget", type=float, default=150.0, help="cost of the chosen examples; a coarse solve is 1")
     parser.add_argument("--iterations", type=int, default=200, help="of each whole fit")
     parser.add_argument("--picture", type=Path, help="draw error against cost to this SVG file, too (needs Chromium)")
     arguments = parser.parse_args()
