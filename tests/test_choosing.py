@@ -229,7 +229,7 @@ def test_auto_asks_the_level_with_the_largest_gain_and_in_it_the_largest_u_hat(t
             runs.answer(run, [query])
 
 
-@pytest.mark.parametrize("costs", [(1.0, 2.0), (1.0, 1.5, 2.0)])
+@pytest.mark.parametrize("costs", [(1.0, 1.2), (1.0, 1.1, 1.2)])
 def test_auto_looks_at_every_level_now_and_then(tmp_path, costs):
     """Without an example of its own, a level would look as good as the coarsest one, and never be asked."""
     task = runs.tiny(resolutions=((5,), (9,), (17,))[-len(costs) :], costs=costs)
@@ -243,11 +243,11 @@ def test_auto_looks_at_every_level_now_and_then(tmp_path, costs):
 
 def test_auto_counts_a_batch_as_it_grows(tmp_path):
     """Those running and those chosen before count as bought."""
-    with runs.ready(tmp_path / "run", "mra-auto", members=4, pool=18) as run:
-        batch = [(q.candidate, q.level) for q in run.ask(17)]
+    with runs.ready(tmp_path / "run", "mra-auto", members=4, pool=28) as run:
+        batch = [(q.candidate, q.level) for q in run.ask(27)]
     shutil.rmtree(tmp_path / "run")
-    with runs.ready(tmp_path / "run", "mra-auto", members=4, pool=18) as run:
-        assert [(q.candidate, q.level) for _ in range(17) for q in run.ask(1)] == batch
+    with runs.ready(tmp_path / "run", "mra-auto", members=4, pool=28) as run:
+        assert [(q.candidate, q.level) for _ in range(27) for q in run.ask(1)] == batch
     assert {level for _, level in batch} == {0, 1}
 
 
