@@ -12,8 +12,9 @@ from mrafno.grids import Domain, Grid
 from mrafno.surrogate import Dropout, Ensemble, Langevin, Point, Surrogate, Variational, input_channels
 from mrafno.surrogate.adapters import MemberModules, Model
 from mrafno.surrogate.base import seed_of
+from mrafno.surrogate.batches import domain_mesh
 from mrafno.surrogate.network import NetworkSettings
-from mrafno.surrogate.training import adam, domain_mesh
+from mrafno.surrogate.training import adam
 
 LINE = Domain(1, 2, (Grid((9,), ("nodes",)), Grid((17,), ("nodes",))), ((False, False),))
 SQUARE = Domain(1, 1, (Grid((8, 8), ("cells", "cells")),), ((True, True), (True, True)))

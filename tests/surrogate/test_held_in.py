@@ -9,8 +9,8 @@ from scipy.stats import norm, ttest_1samp
 from mrafno.dataset import Dataset
 from mrafno.grids import Domain, Grid, relative_l2
 from mrafno.surrogate import Ensemble
+from mrafno.surrogate.batches import folds
 from mrafno.surrogate.held_in import HeldInExamples
-from mrafno.surrogate.training import folds
 
 DOMAIN = Domain(1, 1, (Grid((9,), ("nodes",)), Grid((17,), ("nodes",))), ((False, False),))
 SMALL = {"width": 4, "modes": (2,), "layers": 2, "hidden": 6}

@@ -44,14 +44,14 @@ _UTILITIES = {
 def run_page(run: RunReader) -> tuple[str, str, list[Section]]:
     """Title, first paragraph and sections."""
     state = run.state
-    sections = [part(run) for part in _PARTS if part is not _schedule or _scheduled(run)]
+    sections = [section for part in _PARTS if (section := part(run))]
     title = f"{state.task['name']}: {state.method}, seed {state.seed}"
     return title, summary(run), [*sections, *test_sections(run), _settings(run)]
 
 
 def figure_sections(run: RunReader) -> list[Section]:
     """The sections with figures that follow from the ledger alone."""
-    return [part(run) for part in _FIGURES if part is not _schedule or _scheduled(run)]
+    return [section for part in _FIGURES if (section := part(run))]
 
 
 def summary(run: RunReader) -> str:
@@ -136,14 +136,10 @@ def _counts(run: RunReader) -> Section:
     return "Queries per resolution", text, counts_figure(counts, run.meshes)
 
 
-def _scheduled(run: RunReader) -> bool:
-    """Whether the method divides utilities by costs that come in bit by bit."""
-    method = METHODS.get(run.state.method)
-    return method is not None and method.scheduled
-
-
-def _schedule(run: RunReader) -> Section:
-    s = run.state.settings
+def _schedule(run: RunReader) -> Section | None:
+    method, s = METHODS.get(run.state.method), run.state.settings
+    if method is None or not method.scheduled:
+        return None
     steps = list(range(1, max(max((q.step or 0 for q in choices(run)), default=0), _STEPS) + 1))
     weights = [
         annealed_cost(run.costs, step - 1, schedule=s.schedule, rate=s.alpha, renormalise=s.renormalise)
@@ -225,7 +221,7 @@ def _settings(run: RunReader) -> Section:
     return "Settings", "What the run was asked to do.", rows
 
 
-_FIGURES: tuple[Callable[[RunReader], Section], ...] = (
+_FIGURES: tuple[Callable[[RunReader], Section | None], ...] = (
     _error, _counts, _schedule, _utilities, _calibration, _coverage, _time,
 )  # fmt: skip
 _PARTS = (*_FIGURES, queries_section, _failures)

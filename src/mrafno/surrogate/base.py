@@ -18,23 +18,14 @@ from mrafno.grids import Array, Domain, Grid
 from mrafno.kinds import Preset
 from mrafno.records import Prediction
 from mrafno.surrogate.adapters import Build, MemberModules, Model
+from mrafno.surrogate.batches import Batches, folds, periods
 from mrafno.surrogate.divergence import make_up, refuse_broken
 from mrafno.surrogate.held_in import HeldInExamples, Reporter, Watch
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.presets import network_preset, training_preset
 from mrafno.surrogate.shapes import as_functions
 from mrafno.surrogate.spectral import Mesh
-from mrafno.surrogate.training import (
-    Batches,
-    History,
-    TrainingSettings,
-    adam,
-    bounded,
-    folds,
-    network_objective,
-    periods,
-    train,
-)
+from mrafno.surrogate.training import History, TrainingSettings, adam, bounded, network_objective, train
 
 Units = Literal["physical", "normalised"]
 #: Numbers that a layer's activations may take in one chunk of a prediction.

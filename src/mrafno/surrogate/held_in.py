@@ -12,10 +12,10 @@ from scipy.special import ndtri, stdtrit
 from mrafno.dataset import Dataset
 from mrafno.grids import Array, relative_l2
 from mrafno.records import Prediction
+from mrafno.surrogate.batches import HeldIn
 from mrafno.surrogate.calibration import INTERVALS, best_shift
 from mrafno.surrogate.divergence import detached
 from mrafno.surrogate.network import MemberFNO
-from mrafno.surrogate.training import HeldIn
 
 if TYPE_CHECKING:  # a surrogate holds these, and they ask it
     from mrafno.surrogate.base import Surrogate

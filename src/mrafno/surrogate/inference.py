@@ -26,9 +26,10 @@ from torch.func import functional_call
 from mrafno.errors import SurrogateError, hint
 from mrafno.grids import Domain
 from mrafno.surrogate.base import Surrogate, seed_of
+from mrafno.surrogate.batches import Batches
 from mrafno.surrogate.divergence import detached
 from mrafno.surrogate.network import MemberFNO
-from mrafno.surrogate.training import Batches, History, TrainingSettings, adam, network_objective
+from mrafno.surrogate.training import History, TrainingSettings, adam, network_objective
 
 
 class Optimised(Surrogate):
