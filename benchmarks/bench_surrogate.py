@@ -1,10 +1,13 @@
 """Training throughput of the surrogate beside neuraloperator and a plain loop, and which transform is faster where.
 
 All train on the same examples with the same width, modes, depth and batch: ours with five members in one pass, the
-others member after member, so that one member's throughput is that of all. ``plain`` is the oracle of the tests, the
-same network with torch.fft, and the run begins by comparing what the two predict. ``neuraloperator`` is its FNO as it
-comes, ``bare`` the same without the channel networks of its blocks and with a lifting and a projection of our size.
-Both have no variance branch and no padding for domains that are not periodic: less to compute, which counts for them.
+others member after member, so that one member's throughput is that of all. ``ours`` is the network of the preset
+``fast``, ``alike`` the same without corrections from mesh to mesh, its layers on all points of every mesh. ``plain`` is
+the oracle of the tests, that network with torch.fft, and the run begins by comparing what the two predict.
+``neuraloperator`` is its FNO as it comes, ``bare`` the same without the channel networks of its blocks and with a
+lifting and a projection of our size. Both have no variance branch and no padding for domains that are not periodic: less
+to compute, which counts for them. ``products`` is the share of our time that matrix products take by themselves, and
+what the ratio would be if nothing else took any.
 
 Every measurement is a process of its own with two threads; the fastest of several rounds counts, and rounds of all take
 turns, so that the ratios carry over to other machines. On a machine that is busy with other work two threads wait for
@@ -22,7 +25,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +45,7 @@ from tests.oracles.fno import plain_member
 
 MEMBERS = 5
 EXAMPLES = 100  # of each level
+OURS = ("ours", "alike")
 
 
 @dataclass(frozen=True)
@@ -86,15 +90,23 @@ class Bench:
         self.surrogate = Ensemble(
             case.domain, members=MEMBERS, training={"batch": case.batch, "points": case.points, "held_in": 0.0}
         )
-        self.network = MemberFNO(self.surrogate.network_settings, MEMBERS).initialise(range(MEMBERS))
+        settings = self.surrogate.network_settings
+        self.default = MemberFNO(settings, MEMBERS).initialise(range(MEMBERS))
+        self.network = MemberFNO(replace(settings, reach=0), MEMBERS).initialise(range(MEMBERS))
         self.batches = Batches(
             self.data, Normaliser.fit(self.data), self.surrogate.training, [[m] for m in range(MEMBERS)]
         )
 
     def ours(self) -> Training:
+        return self._ours(self.default)
+
+    def alike(self) -> Training:
+        return self._ours(self.network)
+
+    def _ours(self, network: MemberFNO) -> Training:
         settings = self.surrogate.training
-        objective = network_objective(self.network, self.batches, settings.loss)
-        optimiser = adam(self.network, settings)
+        objective = network_objective(network, self.batches, settings.loss)
+        optimiser = adam(network, settings)
 
         def steps(after: Callable[[], None]) -> None:
             train(objective, optimiser, settings, after_step=lambda _: after())
@@ -192,13 +204,31 @@ def worker(name: str, contestant: str, seconds: float) -> dict[str, float]:
     # The first steps make tables and take memory from the system, which later ones do not.
     measured = ends[len(ends) // 3 :]
     n, spent = len(measured) - 1, measured[-1] - measured[0]
-    members = MEMBERS if contestant == "ours" else 1
+    members = MEMBERS if contestant in OURS else 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
+        "products": seconds_in_products(getattr(bench, contestant)(), 20) * n / spent if contestant in OURS else 0.0,
         "rate": members * sum(bench.batches.counts) * n / spent,
         "peak": peak / 1024,
         "training": (peak - before) / 1024,
     }
+
+
+def seconds_in_products(steps: Training, count: int) -> float:
+    """Seconds per step inside matrix products."""
+    done = 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        if done == count:
+            raise Enough
+
+    with torch.profiler.profile() as profile, suppress(Enough):
+        steps(tick)
+    kernels = ("aten::bmm", "aten::baddbmm", "aten::baddbmm_", "aten::mm", "aten::addmm")
+    spent = sum(event.self_cpu_time_total for event in profile.key_averages() if event.key in kernels)
+    return float(spent) * 1e-6 / count
 
 
 def in_a_process(threads: int, *arguments: object) -> Any:
@@ -216,21 +246,23 @@ def throughput(names: list[str], rounds: int, seconds: float, threads: int) -> I
             title=f"Training, {case.title}, {MEMBERS} members, {threads} threads",
             caption=f"largest difference of a prediction to plain's: {Bench(case).difference():.0e}",
         )
-        for heading in ("", "examples/s", "ours is", "target", "peak MB", "training MB"):
+        for heading in ("", "examples/s", "ours is", "target", "products", "peak MB", "training MB"):
             table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
         best: dict[str, dict[str, float]] = {}
         for _ in range(rounds):
-            for contestant in ("ours", "neuraloperator", "bare", "plain"):
+            for contestant in (*OURS, "neuraloperator", "bare", "plain"):
                 result = in_a_process(threads, name, contestant, seconds)
                 if result and result["rate"] > best.get(contestant, {"rate": 0})["rate"]:
                     best[contestant] = result
         for contestant, result in best.items():
             ratio, target = best.get("ours", result)["rate"] / result["rate"], case.targets.get(contestant)
+            share = result["products"]
             table.add_row(
                 contestant,
                 f"{result['rate']:.0f}",
                 "" if contestant == "ours" else f"{ratio:.1f} x",
                 "" if target is None else f"{target:g} x",
+                f"{share:.0%}" if contestant in OURS else f"{ratio / best['ours']['products']:.1f} x",
                 f"{result['peak']:.0f}",
                 f"{result['training']:.0f}",
             )

@@ -23,7 +23,7 @@ from mrafno._version import __version__
 from mrafno.errors import ExportError
 from mrafno.grids import Array
 from mrafno.surrogate import Surrogate
-from mrafno.surrogate.network import FourierLayer
+from mrafno.surrogate.layers import FourierLayer
 from mrafno.surrogate.training import bounded
 
 #: How far an exported network may be from the surrogate, as a share of the largest value.

@@ -24,7 +24,8 @@ from torch.nn import functional
 
 from mrafno.errors import SurrogateError
 from mrafno.grids import Domain
-from mrafno.surrogate.network import Linear, NetworkSettings, boundary_factor, embed, pooling_matrix
+from mrafno.surrogate.layers import Linear
+from mrafno.surrogate.network import NetworkSettings, boundary_factor, embed, pooling_matrix
 from mrafno.surrogate.spectral import Mesh
 
 Build = Callable[[], nn.Module]

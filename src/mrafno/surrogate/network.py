@@ -21,14 +21,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from mrafno.errors import SurrogateError
-from mrafno.surrogate.spectral import Mesh, fourier_layer, weights
+from mrafno.surrogate.layers import FourierLayer, Linear
+from mrafno.surrogate.refinement import Refinement, interpolate, thin, working_mesh
+from mrafno.surrogate.spectral import Mesh, weights
 
 Embedding = Literal["onehot", "positional"]
 
@@ -39,6 +41,9 @@ class NetworkSettings:
 
     ``modes`` are Fourier modes per axis, ``bins`` the cells per axis that the variance branch looks at, ``zero`` the
     (start, end) of each axis where outputs vanish; ``residual`` adds each layer's input to its output.
+
+    With a ``reach`` the layers work on points ``spacing`` apart, and finer levels get corrections of width ``refined``
+    from as many neighbours to each side; see :mod:`mrafno.surrogate.refinement`.
     """
 
     in_channels: int
@@ -53,6 +58,9 @@ class NetworkSettings:
     embedding: Embedding = "onehot"
     zero: tuple[tuple[bool, bool], ...] = ()
     residual: bool = False
+    reach: int = 0
+    spacing: tuple[float, ...] = ()
+    refined: int = 64
 
     def __post_init__(self) -> None:
         if self.dim not in (1, 2):
@@ -65,9 +73,14 @@ class NetworkSettings:
             raise SurrogateError(
                 f"network: zero boundaries {self.zero} do not fit {self.dim} axes. Give one pair each."
             )
+        if self.reach < 0 or (self.reach and len(self.spacing) != self.dim):
+            raise SurrogateError(
+                f"network: reach {self.reach} with spacing {self.spacing} does not fit {self.dim} axes. "
+                "Give a reach of 0, or 1 or more and one spacing per axis."
+            )
         if self.embedding not in ("onehot", "positional"):
             raise SurrogateError(f"network: unknown embedding {self.embedding!r}. Choose onehot or positional.")
-        for name in ("in_channels", "out_channels", "levels", "width", "layers", "hidden", "bins"):
+        for name in ("in_channels", "out_channels", "levels", "width", "layers", "hidden", "bins", "refined"):
             if getattr(self, name) < 1:
                 raise SurrogateError(f"network: {name} must be 1 or more, got {getattr(self, name)}.")
 
@@ -83,52 +96,9 @@ class NetworkSettings:
                 **values,
                 "modes": tuple(values["modes"]),
                 "zero": tuple(tuple(pair) for pair in values["zero"]),
+                "spacing": tuple(values.get("spacing", ())),
             }
         )
-
-
-class Linear(nn.Module):
-    """``members`` linear maps of the channel axis at once: ``(M, in, ...)`` to ``(M, out, ...)``."""
-
-    def __init__(self, members: int, inputs: int, outputs: int, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(members, outputs, inputs, dtype=dtype))
-        self.bias = nn.Parameter(torch.zeros(members, outputs, 1, dtype=dtype))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply to ``(M, in, ...)``."""
-        flat = torch.baddbmm(self.bias, self.weight, x.flatten(2))
-        return flat.view(*flat.shape[:2], *x.shape[2:])
-
-    def initialise(self, member: int, generator: torch.Generator) -> None:
-        """Uniform in 1 / sqrt(in), as torch's own linear maps."""
-        bound = 1 / math.sqrt(self.weight.shape[2])
-        _fill(self.weight, member, bound, generator)
-        _fill(self.bias, member, bound, generator)
-
-
-class FourierLayer(nn.Module):
-    """W v + b + the product with complex weights of the lowest modes, for all members at once."""
-
-    def __init__(self, members: int, width: int, modes: tuple[int, ...], dtype: torch.dtype) -> None:
-        super().__init__()
-        self.modes = modes
-        #: Whether to transform by a fast transform; None lets the size decide.
-        self.fft: bool | None = None
-        count = modes[0] if len(modes) == 1 else 2 * modes[0] * modes[1]
-        self.pointwise = Linear(members, width, width, dtype)
-        # (members, mode, in, real | imaginary part of out)
-        self.spectral = nn.Parameter(torch.zeros(members, count, width, 2 * width, dtype=dtype))
-
-    def forward(self, v: Tensor, mesh: Mesh) -> Tensor:
-        """Apply to ``(M, C, B, *grid)``."""
-        local = self.pointwise
-        return fourier_layer(v, self.spectral, local.weight, local.bias, mesh, self.modes, self.fft)
-
-    def initialise(self, member: int, generator: torch.Generator) -> None:
-        """Modes keep the size of a function on average."""
-        self.pointwise.initialise(member, generator)
-        _fill(self.spectral, member, 1 / math.sqrt(2 * self.spectral.shape[2]), generator)
 
 
 class MemberFNO(nn.Module):
@@ -153,6 +123,10 @@ class MemberFNO(nn.Module):
         self.variance_conv = linear(8 * 3**s.dim, 16)
         self.variance_in = linear(16 * s.bins**s.dim, 32)
         self.variance_out = linear(32, 1)
+        self.refine = nn.ModuleList(
+            Refinement(members, s.out_channels, s.spacing, s.reach, s.refined, dtype)
+            for _ in range(s.levels - 1 if s.reach else 0)
+        )
 
     def initialise(self, seeds: Sequence[int]) -> "MemberFNO":
         """Random weights; a member depends on its own seed only."""
@@ -168,6 +142,8 @@ class MemberFNO(nn.Module):
                 module.initialise(member, generator)
         with torch.no_grad():
             self.lift_in.weight[member, :, self.settings.in_channels + self.settings.dim :] *= self.apart
+            for refinement in self.refine:
+                cast(Refinement, refinement).start(member)
 
     def _belongs_to_layer(self, module: nn.Module) -> bool:
         return any(module is layer.pointwise for layer in self.layers)
@@ -177,7 +153,15 @@ class MemberFNO(nn.Module):
 
         ``masks``, one ``(M, width, B or 1)`` per layer, switch channels off (dropout).
         """
+        v, worked = self._features(f, mesh, level, masks)
+        return interpolate(v, worked, mesh)
+
+    def _features(self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None) -> tuple[Tensor, Mesh]:
+        """The same where the layers work, and the mesh of that."""
         s = self.settings
+        if s.reach:
+            mesh, slices = working_mesh(mesh, s.spacing)
+            f = thin(f, slices)
         x = f.transpose(1, 2)
         batch, shape = x.shape[2], x.shape[3:]
         fixed = [_along(axis, i, shape, x) for i, axis in enumerate(mesh.axes)]
@@ -196,7 +180,7 @@ class MemberFNO(nn.Module):
             v = v + update if s.residual else update
             if masks is not None:
                 v = v * masks[i].view(*masks[i].shape, *[1] * s.dim)
-        return v
+        return v, mesh
 
     def forward(
         self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None = None, detach_variance: bool = False
@@ -205,11 +189,15 @@ class MemberFNO(nn.Module):
 
         With ``detach_variance`` what the variance branch learns does not reach the layers that it shares.
         """
-        v = self.features(f, mesh, level, masks)
-        mean = self.mean_out(functional.gelu(self.mean_in(v)))
-        if any(any(ends) for ends in self.settings.zero):
-            mean = mean * boundary_factor(mesh, self.settings.zero, v)
-        return mean.transpose(1, 2), self._log_variance(v.detach() if detach_variance else v, mesh)
+        v, worked = self._features(f, mesh, level, masks)
+        mean = interpolate(self.mean_out(functional.gelu(self.mean_in(v))), worked, mesh)
+        zero = any(any(ends) for ends in self.settings.zero)
+        factor = boundary_factor(mesh, self.settings.zero, v) if zero else None
+        mean = mean if factor is None else mean * factor
+        for refinement in self.refine[:level]:
+            correction = refinement(mean, mesh)
+            mean = mean + (correction if factor is None else correction * factor)
+        return mean.transpose(1, 2), self._log_variance(v.detach() if detach_variance else v, worked)
 
     def _log_variance(self, v: Tensor, mesh: Mesh) -> Tensor:
         """Channels mixed, averaged over ``bins`` cells per axis (so that any grid will do), convolved, and an FFN."""
@@ -273,10 +261,3 @@ def _along(points: Sequence[float], axis: int, shape: Sequence[int], like: Tenso
     view = [1] * len(shape)
     view[axis] = len(points)
     return torch.tensor(points, dtype=like.dtype, device=like.device).view(view).expand(*shape)
-
-
-def _fill(parameter: nn.Parameter, member: int, bound: float, generator: torch.Generator) -> None:
-    """Uniform in [-bound, bound]; drawn in float64 so that precisions agree."""
-    with torch.no_grad():
-        draw = torch.rand(parameter.shape[1:], generator=generator, dtype=torch.float64)
-        parameter[member] = (bound * (2 * draw - 1)).to(parameter.dtype)

@@ -21,6 +21,8 @@ def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSet
         values = {"width": 32, "modes": (8, 8) if two else (14,), "hidden": 64, "residual": True}
         # Multiplying by a distance to the boundary helps smooth outputs; thin layers in one dimension it hurts.
         values["zero"] = domain.zero_boundary if two else ()
+        # In two dimensions the shipped tasks' coarse meshes are good enough for corrections to change nothing.
+        values["reach"] = 2 if domain.levels > 1 and not two else 0
     coarsest = min(min(grid.shape) for grid in domain.grids)
     values["modes"] = tuple(min(k, coarsest // 2) for k in values["modes"])
     shape = {
@@ -29,7 +31,10 @@ def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSet
         "levels": domain.levels,
         "dim": domain.dim,
     }
-    return NetworkSettings(**{**shape, **values, **_checked(NetworkSettings, changes)})
+    values = {**shape, **values, **_checked(NetworkSettings, changes)}
+    if values.get("reach"):
+        values = {"spacing": tuple(float(axis[1] - axis[0]) for axis in domain.grids[0].axes), **values}
+    return NetworkSettings(**values)
 
 
 def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingSettings:

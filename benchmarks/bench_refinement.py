@@ -1,0 +1,64 @@
+"""What corrections from mesh to mesh are worth: the same network with and without them, on the same examples.
+
+    python -m benchmarks.bench_refinement [--task burgers] [--examples 60+10 200+10 ...] [--iterations 1000]
+
+Random inputs, trained from scratch; errors on 200 fine examples that nothing else uses, and on their coarse solutions.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+from mrafno.dataset import Dataset
+from mrafno.examples import make_inputs
+from mrafno.grids import Array, relative_l2, resample
+from mrafno.surrogate import get_surrogate
+from mrafno.tasks import get_task
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--task", default="burgers")
+    parser.add_argument("--examples", nargs="+", default=["10+10", "60+10", "200+10", "200+50", "200+200"])
+    parser.add_argument("--iterations", type=int, default=1000)
+    parser.add_argument("--members", type=int, default=2)
+    parser.add_argument("--reach", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=200)
+    parser.add_argument("--tested", type=int, default=200)
+    arguments = parser.parse_args()
+    task = get_task(arguments.task)
+    domain, last = task.domain, len(task.resolutions) - 1
+
+    def solved(inputs: Array, level: int) -> tuple[Array, Array]:
+        on_mesh = task.restrict(inputs, level)
+        return on_mesh, task.solve(on_mesh, level)
+
+    sizes = [tuple(int(n) for n in text.split("+")) for text in arguments.examples]
+    most = [max(n[i] for n in sizes) for i in (0, 1)]
+    inputs = make_inputs(task, sum(most), arguments.seed)
+    coarse, fine = solved(inputs[: most[0]], 0), solved(inputs[most[0] :], last)
+    tests = make_inputs(task, arguments.tested, arguments.seed + 1)
+    test, test_coarse = solved(tests, last), solved(tests, 0)
+    gap = relative_l2(resample(test_coarse[1], domain.grids[0], domain.grids[last]), test[1]).mean()
+    print(f"{arguments.task}: coarse solutions, interpolated, are {gap:.4f} from fine ones")
+    print(f"{'coarse':>7} {'fine':>5} {'reach':>6} {'error':>8} {'on coarse':>10} {'seconds':>8}")
+    for n_coarse, n_fine in sizes:
+        examples = [
+            [np.zeros((0, channels, *grid.shape)) for grid in domain.grids]
+            for channels in (domain.in_channels, domain.out_channels)
+        ]
+        for i in (0, 1):
+            examples[i][0], examples[i][last] = coarse[i][:n_coarse], fine[i][:n_fine]
+        for reach in (0, arguments.reach):
+            surrogate = get_surrogate("ensemble", domain, members=arguments.members, seed=7, network={"reach": reach})
+            started = time.perf_counter()
+            surrogate.fit(Dataset(domain, *examples), iterations=arguments.iterations)
+            seconds = time.perf_counter() - started
+            error = relative_l2(surrogate.predict(test[0]).center, test[1]).mean()
+            below = relative_l2(surrogate.predict(test_coarse[0], 0).center, test_coarse[1]).mean()
+            print(f"{n_coarse:>7} {n_fine:>5} {reach:>6} {error:>8.4f} {below:>10.4f} {seconds:>8.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
