@@ -5,8 +5,8 @@ others member after member, so that one member's throughput is that of all. ``ou
 ``fast``, ``alike`` the same without corrections from mesh to mesh, its layers on all points of every mesh. ``plain`` is
 the oracle of the tests, that network with torch.fft, and the run begins by comparing what the two predict.
 ``neuraloperator`` is its FNO as it comes, ``bare`` the same without the channel networks of its blocks and with a
-lifting and a projection of our size. Both have no variance branch and no padding for domains that are not periodic: less
-to compute, which counts for them. ``products`` is the share of our time that matrix products take by themselves, and
+lifting and a projection of our size. Both have no variance branch and no padding for domains that are not periodic:
+less to compute, which counts for them. ``products`` is the share of our time that matrix products take, and
 what the ratio would be if nothing else took any.
 
 Every measurement is a process of its own with two threads; the fastest of several rounds counts, and rounds of all take

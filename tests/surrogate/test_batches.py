@@ -86,19 +86,6 @@ def test_a_batch_is_shared_in_proportion(sizes, batch, expected):
     assert all(sizes[level] for level in drawn)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "batch", "wait", "count"),
-    [((30, 10), 20, 1, 5), ((90, 10), 20, 1, 2), ((190, 10), 20, 2, 2), ((490, 10), 20, 4, 2), ((998, 2), 20, 4, 1)],
-)
-def test_a_rare_level_has_its_turn_now_and_then_and_counts_as_much(sizes, batch, wait, count):
-    batches = batches_of(data_of(domain_of((4,), (6,)), sizes), batch=batch)
-    turns = [{level: f.shape[1] for level, _, f, _ in batches.draw()} for _ in range(12)]
-    assert [turn.get(1, 0) for turn in turns] == [count if step % wait == 0 else 0 for step in range(12)]
-    assert all(turn[0] == turns[0][0] for turn in turns)
-    weight = {level: sum(batches.shares[level] for turn in turns if level in turn) / 12 for level in (0, 1)}
-    np.testing.assert_allclose([weight[0], weight[1]], np.array(sizes) / sum(sizes))
-
-
 @pytest.mark.parametrize(("shape", "layout"), [((24,), "cells"), ((13, 17), "nodes"), ((12, 18), "periodic")])
 def test_strided_subsets_are_the_right_points(shape, layout):
     """Values tell their point, so each must stand where the mesh says; all offsets occur."""

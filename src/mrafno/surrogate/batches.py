@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Rows of each level that no member leaves out, so that none is without examples.
 _ALWAYS = 2
-#: Steps after which the rarest level has its turn at the latest.
-_LONGEST_WAIT = 4
 
 
 def domain_mesh(domain: Domain, level: int) -> Mesh:
@@ -58,10 +56,8 @@ class Batches:
         self.inputs = [torch.as_tensor(normaliser.inputs(f), dtype=dtype, device=device) for f in data.inputs]
         self.outputs = [torch.as_tensor(normaliser.outputs(y), dtype=dtype, device=device) for y in data.outputs]
         self.levels = [level for level, n in enumerate(data.sizes) if n]
-        self.counts, self.waits = _shares([data.sizes[level] for level in self.levels], settings.batch)
-        waits = dict(zip(self.levels, self.waits, strict=True))
-        self.shares = [waits.get(level, 1) * n / len(data) for level, n in enumerate(data.sizes)]
-        self.step = 0
+        self.counts = _shares([data.sizes[level] for level in self.levels], settings.batch)
+        self.shares = [n / len(data) for n in data.sizes]
         self.values = values_per_example(data)
         self.total_values = float(data.domain.out_channels) * sum(
             n * math.prod(grid.shape) for n, grid in zip(data.sizes, data.domain.grids, strict=True)
@@ -76,11 +72,8 @@ class Batches:
         self.offsets = np.random.default_rng([*seeds[0], len(self.meshes)])
 
     def draw(self) -> Iterator[tuple[int, Mesh, Tensor, Tensor]]:
-        """Level, mesh, inputs ``(M, B, in_channels, *grid)`` and outputs of one step, of levels whose turn it is."""
-        step, self.step = self.step, self.step + 1
-        for level, count, wait, orders in zip(self.levels, self.counts, self.waits, self.orders, strict=True):
-            if step % wait:
-                continue
+        """Level, mesh, inputs ``(M, B, in_channels, *grid)`` and outputs of one step."""
+        for level, count, orders in zip(self.levels, self.counts, self.orders, strict=True):
             rows = torch.as_tensor(np.stack([order.take(count) for order in orders]))
             mesh, stride = self.meshes[level], self.strides[level]
             f, y = self.inputs[level], self.outputs[level]
@@ -138,16 +131,9 @@ class _Order:
         return taken
 
 
-def _shares(sizes: Sequence[int], batch: int) -> tuple[list[int], list[int]]:
-    """A batch divided over levels in proportion to their examples, at least one each; and every how many steps.
-
-    A pass over a few rows takes nearly as long as one over many, so a level with less than a tenth of the batch comes
-    only every second to fourth step, with as many more rows.
-    """
-    rows = [batch * size / sum(sizes) for size in sizes]
-    waits = [max(1, min(_LONGEST_WAIT, int(batch / 10 / row))) for row in rows]
-    counts = [min(size, max(1, round(row * wait))) for size, row, wait in zip(sizes, rows, waits, strict=True)]
-    return counts, waits
+def _shares(sizes: Sequence[int], batch: int) -> list[int]:
+    """A batch divided over levels in proportion to their examples, at least one each."""
+    return [min(size, max(1, round(batch * size / sum(sizes)))) for size in sizes]
 
 
 def stride_of(shape: Sequence[int], points: int) -> int:

@@ -183,8 +183,7 @@ def network_objective(
         for level, mesh, f, y in batches.draw():
             chosen = masks(f.shape[1]) if masks else None
             mean, log_var = network(f, mesh, level, masks=chosen, detach_variance=loss == "composite")
-            # A level counts by its examples, also where rounding gives it more or less of the minibatch, or a turn now
-            # and then.
+            # A level counts by its examples, also where rounding gives it more or less of the minibatch.
             average = example_losses(mean, log_var, y, loss, batches.values[level]).mean(1)
             total = total + batches.shares[level] * average
         assert isinstance(total, Tensor), "there is at least one level with examples"
