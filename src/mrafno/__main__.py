@@ -1,6 +1,6 @@
 """``python -m mrafno``: the command line."""
 
-from mrafno.cli.__main__ import main
+from mrafno.cli import main
 
 if __name__ == "__main__":
     main()

@@ -40,17 +40,18 @@ class Entry:
 
     @staticmethod
     def parse(text: str) -> "Entry":
-        """From ``METHOD``, ``METHOD@ALPHA`` or ``METHOD@SCHEDULE:ALPHA``."""
+        """From ``METHOD``, ``METHOD@ALPHA``, ``METHOD@SCHEDULE:ALPHA`` or, with true costs, ``METHOD@constant``."""
         method, at, rest = text.strip().partition("@")
         get_method(method)
         if not at:
             return Entry(method, method)
         schedule, colon, alpha = rest.rpartition(":")
+        changes: dict[str, Any]
         try:
-            changes: dict[str, Any] = {"alpha": float(alpha)}
+            changes = {"schedule": rest} if rest == "constant" else {"alpha": float(alpha)}
         except ValueError:
             raise MrafnoError(
-                f"study: {text!r} is no method. Write METHOD, METHOD@ALPHA or METHOD@exp:ALPHA."
+                f"study: {text!r} is no method. Write METHOD, METHOD@ALPHA, METHOD@exp:ALPHA or METHOD@constant."
             ) from None
         if colon:
             changes["schedule"] = schedule

@@ -29,7 +29,10 @@ Note = Annotated[str, typer.Option(help="How alpha and the like were chosen; pri
 Quick = Annotated[bool, typer.Option("--quick", help="Few examples, steps and iterations: shows that it works.")]
 Report = Annotated[bool, typer.Option("--report", help="Run nothing, only report what there is.")]
 Methods = Annotated[
-    str, typer.Option(help="Comma-separated; METHOD@ALPHA or METHOD@sigmoid:ALPHA for a schedule of its own.")
+    str,
+    typer.Option(
+        help="Comma-separated; METHOD@ALPHA, METHOD@sigmoid:ALPHA or METHOD@constant for a schedule of its own."
+    ),
 ]
 
 

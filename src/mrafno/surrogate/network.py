@@ -33,6 +33,8 @@ from mrafno.surrogate.refinement import Refinement, interpolate, thin, working_m
 from mrafno.surrogate.spectral import Mesh, weights
 
 Embedding = Literal["onehot", "positional"]
+#: Inputs ``(M or 1, B, in_channels, *grid)``, the mesh they are on and the level that is imitated.
+Part = tuple[Tensor, Mesh, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,26 +155,25 @@ class MemberFNO(nn.Module):
 
         ``masks``, one ``(M, width, B or 1)`` per layer, switch channels off (dropout).
         """
-        v, worked = self._features(f, mesh, level, masks)
-        return interpolate(v, worked, mesh)
+        worked = self.working_mesh(mesh)
+        return interpolate(self._features([(f, mesh, level)], worked, masks), worked, mesh)
 
-    def _features(self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None) -> tuple[Tensor, Mesh]:
-        """The same where the layers work, and the mesh of that."""
+    def working_mesh(self, mesh: Mesh) -> Mesh:
+        """Where the layers work for inputs on a mesh."""
+        return working_mesh(mesh, self.settings.spacing)[0] if self.settings.reach else mesh
+
+    def _features(self, parts: Sequence[Part], mesh: Mesh, masks: Sequence[Tensor] | None) -> Tensor:
+        """The same for several batches, one after another, on the mesh where the layers work for all of them."""
         s = self.settings
-        if s.reach:
-            mesh, slices = working_mesh(mesh, s.spacing)
-            f = thin(f, slices)
-        x = f.transpose(1, 2)
+        places = [working_mesh(part[1], s.spacing)[1] if s.reach else () for part in parts]
+        x = torch.cat([thin(f, place) for (f, _, _), place in zip(parts, places, strict=True)], dim=1).transpose(1, 2)
         batch, shape = x.shape[2], x.shape[3:]
-        fixed = [_along(axis, i, shape, x) for i, axis in enumerate(mesh.axes)]
-        fixed += [torch.full_like(fixed[0], value) for value in embed(level, s.levels, s.embedding)]
-        # Position and resolution are the same for the whole batch: their share of the first map is computed once.
+        # Position and resolution are the same for a whole batch: their share of the first map is computed once.
         lift, c = self.lift_in, s.in_channels
-        place = torch.stack(fixed).flatten(1).expand(self.members, -1, -1)
-        shared = torch.baddbmm(lift.bias, lift.weight[:, :, c:], place)
         own = torch.bmm(lift.weight[:, :, :c], x.flatten(2).expand(self.members, -1, -1))
-        v = (own.view(*own.shape[:2], batch, -1) + shared[:, :, None]).view(*own.shape[:2], batch, *shape)
-        v = self.lift_out(functional.gelu(v))
+        shared = [self._place(mesh, level, x).expand(-1, -1, f.shape[1], -1) for f, _, level in parts]
+        v = own.view(*own.shape[:2], batch, -1) + (shared[0] if len(shared) == 1 else torch.cat(shared, dim=2))
+        v = self.lift_out(functional.gelu(v.view(*own.shape[:2], batch, *shape)))
         for i, layer in enumerate(self.layers):
             update: Tensor = layer(v, mesh)
             if i + 1 < len(self.layers):
@@ -180,7 +181,15 @@ class MemberFNO(nn.Module):
             v = v + update if s.residual else update
             if masks is not None:
                 v = v * masks[i].view(*masks[i].shape, *[1] * s.dim)
-        return v, mesh
+        return v
+
+    def _place(self, mesh: Mesh, level: int, like: Tensor) -> Tensor:
+        """What positions and the resolution add to the first map, ``(M, width, 1, points)``."""
+        s, lift = self.settings, self.lift_in
+        fixed = [_along(axis, i, mesh.shape, like) for i, axis in enumerate(mesh.axes)]
+        fixed += [torch.full_like(fixed[0], value) for value in embed(level, s.levels, s.embedding)]
+        place = torch.stack(fixed).flatten(1).expand(self.members, -1, -1)
+        return torch.baddbmm(lift.bias, lift.weight[:, :, s.in_channels :], place)[:, :, None]
 
     def forward(
         self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None = None, detach_variance: bool = False
@@ -189,15 +198,31 @@ class MemberFNO(nn.Module):
 
         With ``detach_variance`` what the variance branch learns does not reach the layers that it shares.
         """
-        v, worked = self._features(f, mesh, level, masks)
-        mean = interpolate(self.mean_out(functional.gelu(self.mean_in(v))), worked, mesh)
+        return self.together([(f, mesh, level)], masks, detach_variance)[0]
+
+    def together(
+        self, parts: Sequence[Part], masks: Sequence[Tensor] | None = None, detach_variance: bool = False
+    ) -> list[tuple[Tensor, Tensor]]:
+        """The same for several batches in one pass of the layers, which must work on the same mesh for all of them."""
+        worked = self.working_mesh(parts[0][1])
+        v = self._features(parts, worked, masks)
+        sizes = [part[0].shape[1] for part in parts]
+        means = torch.split(self.mean_out(functional.gelu(self.mean_in(v))), sizes, dim=2)
+        log_vars = torch.split(self._log_variance(v.detach() if detach_variance else v, worked), sizes, dim=1)
+        return [
+            (self._refined(interpolate(mean, worked, mesh), mesh, level).transpose(1, 2), log_var)
+            for mean, log_var, (_, mesh, level) in zip(means, log_vars, parts, strict=True)
+        ]
+
+    def _refined(self, mean: Tensor, mesh: Mesh, level: int) -> Tensor:
+        """Zero where it is known to be, and corrected from level to level."""
         zero = any(any(ends) for ends in self.settings.zero)
-        factor = boundary_factor(mesh, self.settings.zero, v) if zero else None
+        factor = boundary_factor(mesh, self.settings.zero, mean) if zero else None
         mean = mean if factor is None else mean * factor
         for refinement in self.refine[:level]:
             correction = refinement(mean, mesh)
             mean = mean + (correction if factor is None else correction * factor)
-        return mean.transpose(1, 2), self._log_variance(v.detach() if detach_variance else v, worked)
+        return mean
 
     def _log_variance(self, v: Tensor, mesh: Mesh) -> Tensor:
         """Channels mixed, averaged over ``bins`` cells per axis (so that any grid will do), convolved, and an FFN."""

@@ -59,7 +59,7 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "warm_iterations": 400,
         }
     else:
-        values = {"iterations": 4000, "batch": 40, "rate": 8e-3, "few": 400, "warm_rate": 2e-3}
+        values = {"iterations": 4000, "batch": 40, "few": 400, "warm_rate": 2e-3}
     return TrainingSettings(**{**values, **_checked(TrainingSettings, changes)})
 
 

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ from torch import Tensor
 from mrafno.errors import SurrogateError, TrainingError
 from mrafno.surrogate.batches import Batches
 from mrafno.surrogate.network import MemberFNO
+from mrafno.surrogate.spectral import Mesh
 
 Loss = Literal["likelihood", "composite"]
 Schedule = Literal["onecycle", "cosine", "constant"]
@@ -168,6 +169,18 @@ class History:
 
 
 Objective = Callable[[], Tensor]
+#: Level, mesh, inputs and outputs of a minibatch.
+Drawn = tuple[int, Mesh, Tensor, Tensor]
+
+
+def passes(network: object, drawn: list[Drawn]) -> list[list[Drawn]]:
+    """Minibatches that go through the network's layers at once: those for which they work on the same mesh."""
+    if not isinstance(network, MemberFNO):
+        return [[one] for one in drawn]
+    groups: dict[Mesh, list[Drawn]] = {}
+    for one in drawn:
+        groups.setdefault(network.working_mesh(one[1]), []).append(one)
+    return list(groups.values())
 
 
 def network_objective(
@@ -180,12 +193,18 @@ def network_objective(
 
     def objective() -> Tensor:
         total: Tensor | float = 0.0
-        for level, mesh, f, y in batches.draw():
-            chosen = masks(f.shape[1]) if masks else None
-            mean, log_var = network(f, mesh, level, masks=chosen, detach_variance=loss == "composite")
-            # A level counts by its examples, also where rounding gives it more or less of the minibatch.
-            average = example_losses(mean, log_var, y, loss, batches.values[level]).mean(1)
-            total = total + batches.shares[level] * average
+        for parts in passes(network, list(batches.draw())):
+            chosen = masks(sum(f.shape[1] for _, _, f, _ in parts)) if masks else None
+            options: dict[str, Any] = {"masks": chosen, "detach_variance": loss == "composite"}
+            if len(parts) > 1:
+                found = cast(MemberFNO, network).together([(f, mesh, level) for level, mesh, f, _ in parts], **options)
+            else:
+                level, mesh, f, _ = parts[0]
+                found = [network(f, mesh, level, **options)]
+            for (mean, log_var), (level, _, _, y) in zip(found, parts, strict=True):
+                # A level counts by its examples, also where rounding gives it more or less of the minibatch.
+                average = example_losses(mean, log_var, y, loss, batches.values[level]).mean(1)
+                total = total + batches.shares[level] * average
         assert isinstance(total, Tensor), "there is at least one level with examples"
         return total
 
