@@ -19,7 +19,7 @@ SETTINGS = {"--members": 3, "--evaluate": 5, "--test": 100, "--pool": 500, "--se
 
 
 def start(method: str, folder: Path, budget: float, iterations: int) -> "subprocess.Popen[str]":
-    words = [sys.executable, "-m", "mrafno.cli"]
+    words = [sys.executable, "-m", "mrafno"]
     if (folder / "ledger.jsonl").exists():
         words += ["resume", str(folder), "--budget", str(budget)]
     else:

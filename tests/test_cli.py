@@ -157,5 +157,5 @@ def test_help_does_not_import_what_it_does_not_need():
 
 
 def test_it_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "mrafno.cli", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-m", "mrafno", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"mrafno {__version__}\n"

@@ -14,7 +14,7 @@ from tests.made_runs import made_run
 
 def test_it_says_where_serves_and_ends_with_ctrl_c(tmp_path):
     made_run(tmp_path / "run", levels=(0,))
-    command = [sys.executable, "-m", "mrafno.cli", "dashboard", str(tmp_path), "--port", "0"]
+    command = [sys.executable, "-m", "mrafno", "dashboard", str(tmp_path), "--port", "0"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         command, stdout=pipe, stderr=pipe, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}

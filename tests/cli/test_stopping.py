@@ -22,7 +22,7 @@ def environment(**more):
 
 
 def started(*arguments, **more):
-    command = [sys.executable, "-m", "mrafno.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "mrafno", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**more))
 
 
@@ -86,7 +86,7 @@ def test_a_terminal_gets_one_block_that_stays(solver, tmp_path):
     command = [
         sys.executable,
         "-m",
-        "mrafno.cli",
+        "mrafno",
         "run",
         f"{solver}:task",
         "--out",

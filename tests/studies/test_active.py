@@ -67,6 +67,7 @@ def test_all_seeds_of_all_methods_once():
 
 def test_entries_with_schedules_of_their_own():
     assert Entry.parse(" mra-u@0.5 ").changes == {"alpha": 0.5}
+    assert Entry.parse("mra-u@constant").changes == {"schedule": "constant"}
     assert Entry.parse("mra-u@sigmoid:0.5").changes == {"alpha": 0.5, "schedule": "sigmoid"}
     with pytest.raises(MrafnoError, match="unknown method"):
         Entry.parse("magic")

@@ -1,6 +1,0 @@
-"""``python -m mrafno.cli``."""
-
-from mrafno.cli import main
-
-if __name__ == "__main__":
-    main()
