@@ -114,11 +114,22 @@ def test_scores_are_given_what_is_told_but_not_learnt_and_what_runs(tmp_path):
 
 def test_a_large_pool_is_scored_in_pieces_like_a_whole(tmp_path, monkeypatch):
     with runs.ready(tmp_path / "run", members=4) as run:
-        whole = run.chooser._predicted_grams(run.surrogate)
+        whole = run.chooser._predicted_grams(run.surrogate, np.arange(12))
         monkeypatch.setattr("mrafno.choosing._CHUNK", 5)
-        pieces = run.chooser._predicted_grams(run.surrogate)
+        pieces = run.chooser._predicted_grams(run.surrogate, np.arange(12))
         torch.testing.assert_close(pieces.gram, whole.gram, rtol=1e-4, atol=1e-6)
         assert whole.sizes == (9, 17)
+
+
+def test_only_candidates_that_may_be_asked_about_are_predicted(tmp_path):
+    with runs.advanced(tmp_path / "run", 4, settings={"members": 4}) as run:
+        learnt = {run.state.queries[id].row for id in run.state.learnt if run.state.queries[id].kind == "pool"}
+        assert learnt
+        whole = run.chooser._predicted_grams(run.surrogate, np.arange(12)).gram
+        found = run.chooser._grams(run.surrogate, run.state).gram
+        for row in range(12):
+            expected = torch.zeros_like(whole[row]) if row in learnt else whole[row]
+            torch.testing.assert_close(found[row], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_targets_and_candidates_are_drawn_anew_each_step(tmp_path):
@@ -224,7 +235,7 @@ def test_auto_asks_the_level_with_the_largest_gain_and_in_it_the_largest_u_hat(t
             assert query.level == int(np.argmax(gains))
             running = [(q.row, q.level) for q in run.state.unlearnt]
             rest = np.setdiff1d(np.arange(12), [q.row for q in run.state.of_kind("pool", "told")])
-            scores = PoolUtility(run.chooser._grams(run.surrogate), "u-hat")(rest, running)
+            scores = PoolUtility(run.chooser._grams(run.surrogate, run.state), "u-hat")(rest, running)
             assert query.candidate == rest[int(np.argmax(scores[:, query.level]))]
             runs.answer(run, [query])
 
@@ -266,7 +277,9 @@ def test_the_scoring_grid_is_the_coarsest_or_smaller():
 def test_gram_matrices_are_kept_until_the_surrogate_learns(tmp_path, monkeypatch):
     made = []
     predicted = Chooser._predicted_grams
-    monkeypatch.setattr(Chooser, "_predicted_grams", lambda self, s: made.append(s.fits) or predicted(self, s))
+    monkeypatch.setattr(
+        Chooser, "_predicted_grams", lambda self, s, rows: made.append(s.fits) or predicted(self, s, rows)
+    )
     with runs.ready(tmp_path / "run", refresh=0.25) as run:
         for _ in range(5):
             runs.answer(run, run.ask(1))

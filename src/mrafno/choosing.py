@@ -33,7 +33,7 @@ from mrafno.tasks.base import Task
 #: Points per axis on which candidates are compared, by dimension: Gram matrices are integrals, and need no more.
 _POINTS = {1: 33, 2: 16}
 #: Candidates predicted at a time.
-_CHUNK = 100
+_CHUNK = 250
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Chooser:
         targets = None
         if self.settings.targets is not None:
             targets = draw_targets(remaining, self.settings.targets, seed=self.seed, step=step)
-        information = PoolUtility(self._grams(surrogate), "u-hat" if kind == "auto" else kind, targets)
+        information = PoolUtility(self._grams(surrogate, state), "u-hat" if kind == "auto" else kind, targets)
         if kind != "auto":
             return information
 
@@ -131,14 +131,19 @@ class Chooser:
 
         return BestLevel(information, gains)
 
-    def _grams(self, surrogate: Surrogate) -> PoolGrams:
-        """Gram matrices of all candidates at every level, made anew when the surrogate has learnt."""
+    def _grams(self, surrogate: Surrogate, state: RunState) -> PoolGrams:
+        """Gram matrices of candidates at every level, made anew when the surrogate has learnt.
+
+        Those that it has learnt from are never asked about again: they are left zero.
+        """
         if self._known is None or self._known[0] != surrogate.fits:
-            self._known = surrogate.fits, self._predicted_grams(surrogate)
+            learnt = [query.row for id in state.learnt if (query := state.queries[id]).kind == "pool"]
+            rows = np.setdiff1d(np.arange(len(self.inputs.pool)), learnt)
+            self._known = surrogate.fits, self._predicted_grams(surrogate, rows)
         return self._known[1]
 
-    def _predicted_grams(self, surrogate: Surrogate) -> PoolGrams:
-        inputs = self._compared()[: len(self.inputs.pool)]
+    def _predicted_grams(self, surrogate: Surrogate, rows: Indices) -> PoolGrams:
+        inputs, pool = self._compared()[rows], len(self.inputs.pool)
         points = float(np.prod(self.grid.shape))
 
         def predictions(start: int) -> Iterator[Prediction]:
@@ -149,8 +154,11 @@ class Chooser:
         # A sum over the level's own points is the same integral with more of them.
         sizes = [self.task.out_channels * float(np.prod(grid.shape)) for grid in self.task.grids]
         scale = np.array(sizes) / (self.task.out_channels * points)
-        gram = found.gram * found.gram.new_tensor(scale)[:, None, None]
-        return PoolGrams(gram, found.log_noise, tuple(int(size) for size in sizes))
+        gram = found.gram.new_zeros(pool, *found.gram.shape[1:])
+        gram[rows] = found.gram * found.gram.new_tensor(scale)[:, None, None]
+        noise = found.log_noise.new_zeros(pool, *found.log_noise.shape[1:])
+        noise[rows] = found.log_noise
+        return PoolGrams(gram, noise, tuple(int(size) for size in sizes))
 
     def _coreset(self, surrogate: Surrogate, state: RunState, levels: Sequence[int]) -> CoresetUtility:
         """Distances from all inputs already used; those of the initial examples are numbered after the pool's."""
