@@ -53,7 +53,7 @@ def main() -> None:
         for reach in (0, arguments.reach):
             surrogate = get_surrogate("ensemble", domain, members=arguments.members, seed=7, network={"reach": reach})
             started = time.perf_counter()
-            surrogate.fit(Dataset(domain, *examples), iterations=arguments.iterations)
+            surrogate.fit(Dataset(domain, tuple(examples[0]), tuple(examples[1])), iterations=arguments.iterations)
             seconds = time.perf_counter() - started
             error = relative_l2(surrogate.predict(test[0]).center, test[1]).mean()
             below = relative_l2(surrogate.predict(test_coarse[0], 0).center, test_coarse[1]).mean()
