@@ -542,13 +542,32 @@ def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path, monk
         for _ in range(7):
             runs.answer(run, run.ask(1), cost=1.0)
         run.keep_up()
-        # Six to begin with, so the seventh is more than as many again.
-        assert [(len(t.added), t.brief) for t in run.state.trainings] == [
-            (6, False), (2, True), (2, True), (2, True), (1, False),
+        # Six to begin with, so the seventh is more than as many again; thirteen are few enough to begin anew.
+        assert [(len(t.added), t.brief, t.anew) for t in run.state.trainings] == [
+            (6, False, True), (2, True, False), (2, True, False), (2, True, False), (1, False, True),
         ]  # fmt: skip
         runs.answer(run, run.ask(2), cost=1.0)
         run.keep_up()
         assert run.state.trainings[-1].brief
+        expected = runs.weights(run)
+    shutil.rmtree(tmp_path / "run" / "surrogate")
+    with Run.open(tmp_path / "run", runs.tiny()) as run:
+        assert runs.weights(run) == expected
+
+
+@pytest.mark.parametrize(("few", "last", "anew"), [(100, False, True), (100, True, False), (8, False, False)])
+def test_whole_fits_begin_anew_while_examples_are_few_and_a_run_goes_on(tmp_path, monkeypatch, few, last, anew):
+    monkeypatch.setattr(learning, "_FEW", few)
+    fits = []
+    with runs.ready(tmp_path / "run", refresh=0.0) as run:
+        fit = type(run.surrogate).fit
+        monkeypatch.setattr(
+            type(run.surrogate), "fit", lambda *a, **k: fits.append((k["warm"], k["brief"])) or fit(*a, **k)
+        )
+        runs.answer(run, run.ask(2), cost=1.0)
+        run.keep_up(last=last)
+        assert [(t.brief, t.anew) for t in run.state.trainings] == [(False, True), (False, anew)]
+        assert fits == [(not anew, anew)]
         expected = runs.weights(run)
     shutil.rmtree(tmp_path / "run" / "surrogate")
     with Run.open(tmp_path / "run", runs.tiny()) as run:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 CHECKPOINT = "surrogate"
 #: Seconds of training after which a checkpoint is worth writing.
 _CHECKPOINT_SECONDS = 30.0
+#: Examples from which on whole fits go on from the last weights. Weights that know fewer by heart are a bad beginning:
+#: what is learnt from there stays behind what fresh ones learn in as many iterations.
+_FEW = 100
 #: Relative errors that are larger say only that an output is next to nothing.
 _LARGEST = 10.0
 
@@ -51,21 +54,26 @@ class Learning:
         self._test: tuple[Array, Array] | None = None
         self._unsaved = 0.0
 
-    def train(self, watch: "Watch | None" = None, *, brief: bool = False) -> Training | None:
-        """Learn from what was told since the last time, or ``brief``ly take it in; None if there is nothing new."""
+    def train(self, watch: "Watch | None" = None, *, brief: bool = False, last: bool = False) -> Training | None:
+        """Learn from what was told since the last time, or ``brief``ly take it in; None if there is nothing new.
+
+        A whole fit on few examples begins anew, but not the ``last`` one: a run ends with the best that it has.
+        """
         new = [query.id for query in self.state.unlearnt]
         if not new:
             return None
         surrogate = self.surrogate
+        ids, number = [*self.state.learnt, *new], len(self.state.trainings)
+        anew = not number or not (brief or last or len(ids) >= _FEW)
         surprises = self._surprises(surrogate, new)
         started = time.perf_counter()
         try:
-            fit = self._fit(surrogate, [*self.state.learnt, *new], len(self.state.trainings), brief, watch)
+            fit = self._fit(surrogate, ids, number, brief, anew, watch)
             seconds = time.perf_counter() - started
             self._append(
                 "trained", added=new, step=self.state.step, loss=_number(fit.loss), seconds=seconds,
                 held_in_error=_number(fit.held_in_error), held_in_bound=_number(fit.held_in_bound), shift=fit.shift,
-                surprises=surprises, events=list(fit.events), brief=brief,
+                surprises=surprises, events=list(fit.events), brief=brief, anew=anew,
             )  # fmt: skip
         except BaseException:
             if surrogate.fits != len(self.state.trainings):
@@ -77,18 +85,16 @@ class Learning:
         return self.state.trainings[-1]
 
     def _fit(
-        self, surrogate: "Surrogate", ids: Sequence[str], number: int, brief: bool, watch: "Watch | None"
+        self, surrogate: "Surrogate", ids: Sequence[str], number: int, brief: bool, anew: bool, watch: "Watch | None"
     ) -> "Fit":
         """The fit with this number, from 0."""
-        data = self._dataset(ids)
-        warm = self.settings.retrain == "warm" and number > 0
-        if warm and brief:
+        data, s = self._dataset(ids), self.settings
+        if brief and s.retrain == "warm":
             return surrogate.fit(data, warm=True, brief=True, watch=watch)
-        iterations = self.settings.iterations if number else self.settings.first or self.settings.iterations
-        if iterations is None and self.settings.retrain == "warm":
-            # Also of the first fit, which is on few examples.
-            iterations = surrogate.training.of_fit(data.sizes, warm=True).iterations
-        return surrogate.fit(data, warm=warm, iterations=iterations, watch=watch)
+        iterations = s.iterations if number else s.first or s.iterations
+        if s.retrain == "scratch":
+            return surrogate.fit(data, iterations=iterations, watch=watch)
+        return surrogate.fit(data, warm=not anew, brief=anew, iterations=iterations, watch=watch)
 
     def _surprises(self, surrogate: "Surrogate", ids: Sequence[str]) -> dict[str, float]:
         """Relative errors on examples that were not learnt from yet."""
@@ -121,7 +127,7 @@ class Learning:
     def keep_up(self, watch: "Watch | None" = None, *, last: bool = False) -> None:
         """Learn if there is enough new to learn from, measure if it is time; both at the ``last`` step of a run."""
         if last or self._grown():
-            self.train(watch)
+            self.train(watch, last=last)
         elif len(self.state.unlearnt) >= self.settings.new_examples(len(self.state.learnt)):
             self.train(watch, brief=True)
         if (last and self.state.step not in {e.step for e in self.state.evaluations}) or self.state.due:
@@ -160,7 +166,8 @@ class Learning:
             surrogate = self._saved() or self._blank()
             for number in range(surrogate.fits, len(self.state.trainings)):
                 ids = [id for training in self.state.trainings[: number + 1] for id in training.added]
-                self._fit(surrogate, ids, number, self.state.trainings[number].brief, None)
+                training = self.state.trainings[number]
+                self._fit(surrogate, ids, number, training.brief, training.anew or not number, None)
                 self._unsaved += self.state.trainings[number].seconds
             self._surrogate = surrogate
         return self._surrogate

@@ -30,13 +30,14 @@ class RunSettings:
         candidates: candidates scored, drawn anew each step; None for all that remain.
         preset: of the surrogate, ``fast`` or ``paper``.
         members: of the ensemble.
-        retrain: ``warm`` goes on from the last weights, ``scratch`` begins anew whenever it learns.
-        refresh: growth of the examples, in number or in cost, after which the surrogate learns anew from all of them,
-            as a share. 0 for after every batch.
+        retrain: ``warm`` goes on from the last weights, but for whole fits on few examples; ``scratch`` begins anew
+            whenever it learns.
+        refresh: growth of the examples, in number or in cost, after which a whole fit learns from all of them, as a
+            share. 0 for after every batch.
         brief: new examples after which it takes them in by a brief fit; until then choices count on them as on what is
             running. None for one in a hundred of those it has learnt from, and at most one less than there are members.
         first: iterations of the first fit; None for as many as of the later ones.
-        iterations: of each later fit; None for the surrogate's own number, of warm fits or of fits from scratch.
+        iterations: of each later whole fit; None for the surrogate's own number.
         evaluate: steps between measurements on the test examples.
         retries: how often an input is asked for again after its simulation failed.
         lease: seconds after which a query that nobody answered is taken back; None for never.
@@ -55,7 +56,7 @@ class RunSettings:
     preset: Preset = "fast"
     members: int = 5
     retrain: Retrain = "warm"
-    refresh: float = 0.25
+    refresh: float = 0.5
     brief: int | None = None
     first: int | None = None
     iterations: int | None = None

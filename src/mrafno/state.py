@@ -65,8 +65,9 @@ class Asked:
 class Training:
     """A fit: which queries it added, and how it ended.
 
-    ``surprises`` are the relative errors on the added examples of the surrogate that had not learnt from them yet;
-    ``held_in_bound`` is what the mean of the held-in errors is below with 95 % confidence.
+    It was ``brief``, or it learnt from all examples, going on from the last weights or ``anew``. ``surprises`` are the
+    relative errors on the added examples of the surrogate that had not learnt from them yet; ``held_in_bound`` is what
+    the mean of the held-in errors is below with 95 % confidence.
     """
 
     added: tuple[str, ...]
@@ -78,6 +79,7 @@ class Training:
     surprises: dict[str, float]
     events: tuple[str, ...] = ()
     brief: bool = False
+    anew: bool = False
     held_in_bound: float | None = None
 
 

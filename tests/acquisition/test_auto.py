@@ -13,13 +13,13 @@ from mrafno.errors import AcquisitionError
 def test_two_levels_by_hand():
     """S = .04 shared by all 20 examples, D = .05 that only the 4 fine ones lower; costs 1 : 4 are .2 and .8."""
     gains = level_gains([0.2, 0.3], [16, 4], [1, 4])
-    shared, own = 2 * 0.04 / 21, 0.5 * 0.05 / 5
+    shared, own = 2 * 0.04 / 21, 0.05 / 5
     np.testing.assert_allclose(gains, [shared / 0.2, (shared + own) / 0.8], rtol=1e-14)
 
 
 def test_three_levels_by_hand():
     gains = level_gains([0.1, 0.2, 0.5], [10, 6, 3], [1, 2, 5])
-    parts = [2 * 0.01 / 20, 0.5 * 0.03 / 10, 0.5 * 0.21 / 4]
+    parts = [2 * 0.01 / 20, 0.03 / 10, 0.21 / 4]
     expected = [parts[0] / 0.125, sum(parts[:2]) / 0.25, sum(parts) / 0.625]
     np.testing.assert_allclose(gains, expected, rtol=1e-14)
 
@@ -33,7 +33,7 @@ def test_a_finer_level_that_is_no_worse_has_nothing_of_its_own():
     np.testing.assert_allclose(gains, [2 * 0.09 / 11 / 0.1, 2 * 0.09 / 11 / 0.9], rtol=1e-14)
     # Level 2 is measured against the worst below it, not against level 1.
     gains = level_gains([0.3, 0.2, 0.4], [1, 1, 1], [1, 1, 1])
-    np.testing.assert_allclose(gains[2] / 3, 2 * 0.09 / 4 + 0.5 * 0.07 / 2, rtol=1e-14)
+    np.testing.assert_allclose(gains[2] / 3, 2 * 0.09 / 4 + 0.07 / 2, rtol=1e-14)
 
 
 def test_the_unit_of_cost_does_not_matter():

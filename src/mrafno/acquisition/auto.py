@@ -10,7 +10,8 @@ power :math:`-p_j` of the number of examples that inform them, one more example 
 where :math:`n_{\ge j}` counts the examples of level j and finer. The level with the largest gain is next. Unlike a
 schedule that decays, this comes back to the fine mesh when the coarse one has nothing left to teach. The powers,
 :data:`SHARED` and :data:`OWN`, are those of burgers: well chosen coarse examples lower the error like one over their
-number or faster, while by how much fine solutions differ from coarse ones is learnt slowly.
+number or faster, so its square falls twice as fast; of how fine solutions differ from coarse ones, the square of what
+is not known falls like one over the number of fine examples.
 
 Fine examples are rare, so their errors are old: most were measured on a surrogate that knew less than today's. What
 lasts is by how much they exceeded the coarse errors of their own time. :func:`level_errors` therefore adds that excess
@@ -32,7 +33,7 @@ from mrafno.errors import AcquisitionError
 #: Errors that a median is taken over.
 _RECENT = 5
 #: Powers of the number of examples by which a share of the squared error falls: the coarsest level's, and the others'.
-SHARED, OWN = 2.0, 0.5
+SHARED, OWN = 2.0, 1.0
 #: How many times the price of a level goes into coarser ones between two of its examples, at least and at most.
 EARLIEST, LATEST = 1.0, 5.0
 

@@ -132,7 +132,7 @@ class Surrogate(abc.ABC):
         Args:
             data: all examples, old and new.
             warm: go on from the weights and the normaliser of the last fit instead of from the beginning.
-            brief: if warm, only take in what is new, in few iterations at a low rate.
+            brief: if warm, only take in what is new, in few iterations at a low rate; if not, a short course.
             iterations: instead of the settings' own number.
             watch: called now and then, see :data:`Watch`.
         """

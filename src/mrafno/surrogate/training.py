@@ -50,8 +50,8 @@ class TrainingSettings:
         weight_decay: decoupled weight decay.
         few: number of examples n below which weight decay grows, as (few / n) squared up to a hundredfold; 0 for never.
             A network with little to go by is better off small, and one that has learnt little by heart forgets it.
-            Also, the rarer a level is, the more alike all begin, see ``apart``; and warm fits on less than half as many
-            examples have fewer iterations.
+            Also, the rarer a level is, the more alike all begin, see ``apart``; and fits of a run on less than a fourth
+            or half as many examples have fewer iterations.
         apart: how far apart the levels begin in a fit from scratch, from 0, where a fine solution is taken for a coarse
             one until examples show otherwise, to 1, where each level has random weights of its own.
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
@@ -62,6 +62,8 @@ class TrainingSettings:
         warm_iterations, warm_batch, warm_rate: those of a fit that goes on from the last one. It too goes through the
             whole schedule, so that it ends at rest.
         brief_iterations, brief_rate: those of one that only takes in a few examples.
+        early_iterations: those of a short fit from scratch, which early in a run is better than going on; its batch is
+            that of warm ones.
     """
 
     iterations: int = 3000
@@ -74,14 +76,15 @@ class TrainingSettings:
     held_in: float = 0.0
     few: int = 0
     apart: float = 1.0
-    warm_iterations: int = 700
+    warm_iterations: int = 1000
     warm_batch: int = 20
     warm_rate: float = 4e-3
     brief_iterations: int = 40
     brief_rate: float = 1e-3
+    early_iterations: int = 1500
 
     def __post_init__(self) -> None:
-        sizes = ("iterations", "batch", "warm_iterations", "warm_batch", "brief_iterations")
+        sizes = ("iterations", "batch", "warm_iterations", "warm_batch", "brief_iterations", "early_iterations")
         for name in (*sizes, "rate", "warm_rate", "brief_rate"):
             if getattr(self, name) <= 0:
                 raise SurrogateError(f"training: {name} must be positive, got {name} {getattr(self, name)}.")
@@ -112,13 +115,16 @@ class TrainingSettings:
         if self.few and known:
             # How levels differ is known as well as the rarest of them.
             changes["apart"] = self.apart * min(1.0, min(known) * len(known) / self.few)
-        if warm:
-            # Few examples take fewer passes.
-            part = min(1.0, 0.4 + 1.2 * examples / self.few) if self.few else 1.0
-            iterations = round(part * self.warm_iterations)
-            changes |= {"iterations": iterations, "batch": self.warm_batch, "rate": self.warm_rate}
+        # Few examples take fewer passes.
+        known_of_few = examples / self.few if self.few else 1.0
         if warm and brief:
-            changes |= {"iterations": self.brief_iterations, "rate": self.brief_rate}
+            changes |= {"iterations": self.brief_iterations, "batch": self.warm_batch, "rate": self.brief_rate}
+        elif warm:
+            iterations = round(min(1.0, 0.4 + 1.2 * known_of_few) * self.warm_iterations)
+            changes |= {"iterations": iterations, "batch": self.warm_batch, "rate": self.warm_rate}
+        elif brief:
+            iterations = round(min(1.0, 0.5 + 2 * known_of_few) * self.early_iterations)
+            changes |= {"iterations": iterations, "batch": min(self.batch, self.warm_batch)}
         return self.changed(**changes)
 
     def changed(self, **changes: Any) -> "TrainingSettings":
