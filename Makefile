@@ -62,7 +62,8 @@ demo: $(BASE)  ## learn burgers by choosing inputs and meshes, beside random cho
 	$(BIN)/python examples/demo.py --out demo
 
 picture: $(STAMP) browser  ## the README's picture: the demo's error against cost
-	$(BIN)/python examples/demo.py --out demo --picture docs/pictures/demo.svg
+	$(BIN)/python examples/demo.py --out demo
+	$(BIN)/python -m benchmarks.picture demo/report.html docs/pictures/demo.svg
 
 docs: $(STAMP)  ## build the documentation into build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -5,7 +5,6 @@ Both run at once, one core each. Interrupted, the same call goes on where it sto
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -35,33 +34,11 @@ def relay(method: str, process: "subprocess.Popen[str]") -> None:
         print(f"{method:>10}  {line}", end="", flush=True)
 
 
-def draw(page: Path, picture: Path) -> None:
-    """The first figure of a report as an SVG file, drawn by Chromium."""
-    from playwright.sync_api import sync_playwright
-
-    script = """async () => {
-        const figure = document.querySelector(".js-plotly-plot")
-        const layout = {updatemenus: [], "margin.t": 20, "font.size": 15}
-        await Plotly.relayout(figure, layout)
-        return Plotly.toImage(figure, {format: "svg", width: 800, height: 440, imageDataOnly: true})
-    }"""
-    with sync_playwright() as playwright:
-        found = shutil.which("chromium") or shutil.which("google-chrome")
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": 800, "height": 600})
-        tab.goto(page.resolve().as_uri())
-        svg = tab.evaluate(script)
-        browser.close()
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    picture.write_text(svg, encoding="utf-8")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("demo"))
     parser.add_argument("--budget", type=float, default=150.0, help="cost of the chosen examples; a coarse solve is 1")
     parser.add_argument("--iterations", type=int, default=200, help="of each whole fit")
-    parser.add_argument("--picture", type=Path, help="draw error against cost to this SVG file, too (needs Chromium)")
     arguments = parser.parse_args()
     folders = [arguments.out / method for method in METHODS]
     goals = arguments.budget, arguments.iterations
@@ -78,8 +55,6 @@ def main() -> int:
     page = arguments.out / "report.html"
     write_report(folders, page)
     write_report([folders[0]], arguments.out / "run.html")
-    if arguments.picture:
-        draw(page, arguments.picture)
     print(f"\nOpen these in a browser: {page.resolve().as_uri()} compares the two,")
     print(f"{(arguments.out / 'run.html').resolve().as_uri()} shows the run of {METHODS[0]} in detail.")
     return 0
