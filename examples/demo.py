@@ -38,7 +38,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("demo"))
     parser.add_argument("--budget", type=float, default=150.0, help="cost of the chosen examples; a coarse solve is 1")
-    parser.add_argument("--iterations", type=int, default=200, help="of each whole fit")
+    parser.add_argument("--iterations", type=int, default=600, help="of each whole fit")
     arguments = parser.parse_args()
     folders = [arguments.out / method for method in METHODS]
     goals = arguments.budget, arguments.iterations

@@ -555,11 +555,15 @@ def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path, monk
         assert runs.weights(run) == expected
 
 
-@pytest.mark.parametrize(("few", "last", "anew"), [(100, False, True), (100, True, False), (8, False, False)])
-def test_whole_fits_begin_anew_while_examples_are_few_and_a_run_goes_on(tmp_path, monkeypatch, few, last, anew):
+@pytest.mark.parametrize(
+    ("few", "refresh", "last", "anew"),
+    [(100, 0.0, False, True), (100, 0.0, True, True), (100, 1.0, True, False), (8, 0.0, False, False)],
+)
+def test_whole_fits_begin_anew_while_examples_are_few(tmp_path, monkeypatch, few, refresh, last, anew):
+    """But not one that is only made because a run ends."""
     monkeypatch.setattr(learning, "_FEW", few)
     fits = []
-    with runs.ready(tmp_path / "run", refresh=0.0) as run:
+    with runs.ready(tmp_path / "run", refresh=refresh) as run:
         fit = type(run.surrogate).fit
         monkeypatch.setattr(
             type(run.surrogate), "fit", lambda *a, **k: fits.append((k["warm"], k["brief"])) or fit(*a, **k)

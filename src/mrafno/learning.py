@@ -57,7 +57,7 @@ class Learning:
     def train(self, watch: "Watch | None" = None, *, brief: bool = False, last: bool = False) -> Training | None:
         """Learn from what was told since the last time, or ``brief``ly take it in; None if there is nothing new.
 
-        A whole fit on few examples begins anew, but not the ``last`` one: a run ends with the best that it has.
+        A whole fit on few examples begins anew, but not one that is only made because it is the ``last``.
         """
         new = [query.id for query in self.state.unlearnt]
         if not new:
@@ -126,8 +126,9 @@ class Learning:
 
     def keep_up(self, watch: "Watch | None" = None, *, last: bool = False) -> None:
         """Learn if there is enough new to learn from, measure if it is time; both at the ``last`` step of a run."""
-        if last or self._grown():
-            self.train(watch, last=last)
+        grown = self._grown()
+        if last or grown:
+            self.train(watch, last=not grown)
         elif len(self.state.unlearnt) >= self.settings.new_examples(len(self.state.learnt)):
             self.train(watch, brief=True)
         if (last and self.state.step not in {e.step for e in self.state.evaluations}) or self.state.due:
