@@ -535,7 +535,7 @@ def test_training_that_is_interrupted_begins_again_with_what_the_ledger_knows(tm
 
 
 def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path, monkeypatch):
-    quick = partial(surrogate.get_surrogate, training={"brief_iterations": 2})
+    quick = partial(surrogate.get_surrogate, training={"brief_iterations": 2, "early_iterations": 2})
     monkeypatch.setattr(surrogate, "get_surrogate", quick)
     with runs.create(tmp_path / "run", refresh=1.0, brief=2) as run:
         runs.set_up(run)
@@ -556,14 +556,21 @@ def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path, monk
 
 
 @pytest.mark.parametrize(
-    ("few", "refresh", "last", "anew"),
-    [(100, 0.0, False, True), (100, 0.0, True, True), (100, 1.0, True, False), (8, 0.0, False, False)],
+    ("few", "refresh", "last", "needed", "anew"),
+    [
+        (100, 0.0, False, 2, True),
+        (100, 0.0, True, 2, True),
+        (100, 1.0, True, 2, False),
+        (8, 0.0, False, 2, False),
+        (100, 0.0, False, 9, False),
+    ],
 )
-def test_whole_fits_begin_anew_while_examples_are_few(tmp_path, monkeypatch, few, refresh, last, anew):
-    """But not one that is only made because a run ends."""
+def test_whole_fits_begin_anew_while_examples_are_few(tmp_path, monkeypatch, few, refresh, last, needed, anew):
+    """But not one that is only made because a run ends, or that has not half the iterations that are needed."""
     monkeypatch.setattr(learning, "_FEW", few)
     fits = []
     with runs.ready(tmp_path / "run", refresh=refresh) as run:
+        run.surrogate.training = run.surrogate.training.changed(early_iterations=needed)
         fit = type(run.surrogate).fit
         monkeypatch.setattr(
             type(run.surrogate), "fit", lambda *a, **k: fits.append((k["warm"], k["brief"])) or fit(*a, **k)

@@ -57,14 +57,14 @@ class Learning:
     def train(self, watch: "Watch | None" = None, *, brief: bool = False, last: bool = False) -> Training | None:
         """Learn from what was told since the last time, or ``brief``ly take it in; None if there is nothing new.
 
-        A whole fit on few examples begins anew, but not one that is only made because it is the ``last``.
+        A whole fit on few examples begins anew, but not one that is only made because it is the ``last``, or too short.
         """
         new = [query.id for query in self.state.unlearnt]
         if not new:
             return None
         surrogate = self.surrogate
         ids, number = [*self.state.learnt, *new], len(self.state.trainings)
-        anew = not number or not (brief or last or len(ids) >= _FEW)
+        anew = not number or not (brief or last or len(ids) >= _FEW or self._short(surrogate, ids))
         surprises = self._surprises(surrogate, new)
         started = time.perf_counter()
         try:
@@ -83,6 +83,13 @@ class Learning:
         if self._unsaved > _CHECKPOINT_SECONDS:
             self.save()
         return self.state.trainings[-1]
+
+    def _short(self, surrogate: "Surrogate", ids: Sequence[str]) -> bool:
+        """Whether whole fits are set to be too short for beginning anew: less than half of what that takes."""
+        levels = [self.state.queries[id].level for id in ids]
+        sizes = [levels.count(level) for level in range(self.task.levels)]
+        needed = surrogate.training.of_fit(sizes, warm=False, brief=True).iterations
+        return self.settings.iterations is not None and self.settings.iterations < needed / 2
 
     def _fit(
         self, surrogate: "Surrogate", ids: Sequence[str], number: int, brief: bool, anew: bool, watch: "Watch | None"
