@@ -14,7 +14,7 @@ from mrafno.report import write_report
 
 METHODS = ("mra-auto", "random-mix")
 #: Three networks and short fits: minutes, instead of the best surrogate.
-SETTINGS = {"--members": 3, "--evaluate": 5, "--test": 100, "--pool": 500, "--setting": "brief=2"}
+SETTINGS = {"--members": 3, "--evaluate": 5, "--test": 100, "--pool": 500, "--setting": "brief=3"}
 
 
 def start(method: str, folder: Path, budget: float, iterations: int) -> "subprocess.Popen[str]":
@@ -38,7 +38,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("demo"))
     parser.add_argument("--budget", type=float, default=150.0, help="cost of the chosen examples; a coarse solve is 1")
-    parser.add_argument("--iterations", type=int, default=600, help="of each whole fit")
+    parser.add_argument("--iterations", type=int, default=250, help="of each whole fit")
     arguments = parser.parse_args()
     folders = [arguments.out / method for method in METHODS]
     goals = arguments.budget, arguments.iterations
