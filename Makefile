@@ -63,7 +63,7 @@ demo: $(BASE)  ## learn burgers by choosing inputs and meshes, beside random cho
 
 picture: $(STAMP) browser  ## the README's picture: the demo's error against cost
 	$(BIN)/python examples/demo.py --out demo
-	$(BIN)/python -m benchmarks.picture demo/report.html docs/pictures/demo.svg
+	$(BIN)/python docs/machinery/picture.py demo/report.html docs/pictures/demo.svg
 
 docs: $(STAMP)  ## build the documentation into build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

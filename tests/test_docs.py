@@ -261,10 +261,11 @@ def test_the_pictures_are_drawings():
         assert ElementTree.parse(picture).getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
 
-def test_a_figure_of_a_report_becomes_a_picture(tmp_path):
+def test_a_figure_of_a_report_becomes_a_picture(tmp_path, monkeypatch):
     if find_chromium() is None:
         pytest.skip(MISSING)
-    from benchmarks.picture import draw
+    monkeypatch.syspath_prepend(ROOT / "docs" / "machinery")
+    from picture import draw
 
     folders = [
         made_run(tmp_path / method, method=method, levels=[0, 1], errors=[0.5, 0.25])

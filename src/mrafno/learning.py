@@ -64,7 +64,8 @@ class Learning:
             return None
         surrogate = self.surrogate
         ids, number = [*self.state.learnt, *new], len(self.state.trainings)
-        anew = not number or not (brief or last or len(ids) >= _FEW or self._short(surrogate, ids))
+        going_on = brief or last or len(ids) >= _FEW or self._short(surrogate, ids)
+        anew = self.settings.retrain == "scratch" or not number or not going_on
         surprises = self._surprises(surrogate, new)
         started = time.perf_counter()
         try:

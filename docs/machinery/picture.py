@@ -1,7 +1,4 @@
-"""A figure of a report's or a study's page as an SVG file, drawn by Chromium.
-
-python -m benchmarks.picture PAGE.html PICTURE.svg [--figure 0]
-"""
+"""A figure of a report's or a study's page as an SVG file, drawn by Chromium: ``picture.py PAGE.html PICTURE.svg``."""
 
 import argparse
 import shutil
@@ -30,6 +27,7 @@ def draw(page: Path, picture: Path, figure: int = 0) -> None:
 
 
 def main() -> None:
+    """Draw what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("page", type=Path)
     parser.add_argument("picture", type=Path)
