@@ -29,7 +29,7 @@ from mrafno.surrogate.training import History, TrainingSettings, adam, bounded, 
 
 Units = Literal["physical", "normalised"]
 #: Numbers that a layer's activations may take in one chunk of a prediction.
-_CHUNK_NUMBERS = 6_000_000
+_CHUNK_NUMBERS = 1_000_000
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "few": 400,
             "warm_iterations": 400,
             "early_iterations": 800,
+            "brief_iterations": 25,
         }
     else:
         values = {"iterations": 4000, "batch": 40, "few": 400, "warm_rate": 2e-3}
