@@ -68,7 +68,7 @@ def test_nonsense_is_refused_by_name(name, values):
 
 
 @pytest.mark.parametrize(
-    ("members", "known", "expected"), [(5, 4, 1), (5, 99, 1), (5, 100, 2), (5, 900, 4), (2, 900, 1)]
+    ("members", "known", "expected"), [(5, 4, 1), (5, 149, 1), (5, 150, 2), (5, 900, 4), (2, 900, 1)]
 )
 def test_brief_fits_become_rarer_up_to_the_number_of_members(members, known, expected):
     assert RunSettings(members=members).new_examples(known) == expected

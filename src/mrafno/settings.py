@@ -9,7 +9,7 @@ from mrafno.kinds import Preset, Retrain, Schedule
 
 #: Known examples for each new one that may wait to be learnt from. One output tells nearly all that a few members
 #: disagree about, so whatever is chosen before they have learnt from it is chosen almost blindly.
-_PER_NEW = 50
+_PER_NEW = 75
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class RunSettings:
         refresh: growth of the examples, in number or in cost, after which a whole fit learns from all of them, as a
             share. 0 for after every batch.
         brief: new examples after which it takes them in by a brief fit; until then choices count on them as on what is
-            running. None for one in fifty of those it has learnt from, and at most one less than there are members.
+            running. None for one in 75 of those it has learnt from, and at most one less than there are members.
         first: iterations of the first fit; None for as many as of the later ones.
         iterations: of each later whole fit; None for the surrogate's own number.
         evaluate: steps between measurements on the test examples.

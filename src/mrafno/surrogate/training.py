@@ -81,7 +81,7 @@ class TrainingSettings:
     warm_rate: float = 4e-3
     brief_iterations: int = 40
     brief_rate: float = 1e-3
-    early_iterations: int = 1200
+    early_iterations: int = 1500
 
     def __post_init__(self) -> None:
         sizes = ("iterations", "batch", "warm_iterations", "warm_batch", "brief_iterations", "early_iterations")
