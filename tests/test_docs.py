@@ -62,11 +62,19 @@ def shell(text):
         check(command, out, shown)
 
 
+def errors(text):
+    """What each line that is not empty says an error is, or 0."""
+    found = [re.search(r"error\s+(0\.\d+)", line) for line in text.splitlines() if line.strip()]
+    return [float(match[1]) if match else 0.0 for match in found]
+
+
 def check(what, out, shown):
-    """All lines that are shown are in the output, in that order."""
-    said = iter(masked(out))
-    for line in masked(shown):
-        assert line in said, f"{what} does not say, or not there: {line}\n{out}"
+    """All lines that are shown are in the output, in that order, with errors about as small as shown, or smaller."""
+    said = iter(zip(masked(out), errors(out), strict=True))
+    for line, promised in zip(masked(shown), errors(shown), strict=True):
+        found = next((error for other, error in said if other == line), None)
+        assert found is not None, f"{what} does not say, or not there: {line}\n{out}"
+        assert found <= 1.5 * promised, f"{what} promises an error of {promised}, it is {found}\n{out}"
 
 
 @pytest.mark.parametrize("name", [name for name, path in PAGES.items() if runs(path)])
@@ -113,6 +121,9 @@ def test_a_shown_line_that_is_not_said_is_found():
     shell("$ printf 'one 1\\n' \\\n    ; printf 'two\\n'\none 1\ntwo\n")
     with pytest.raises(AssertionError, match="false"):
         shell("$ false\n")
+    shell("$ echo 'cost 3, error 0.03'\ncost 2, error 0.021\n")
+    with pytest.raises(AssertionError, match=r"promises an error of 0\.01, it is 0\.03"):
+        shell("$ echo 'cost 3, error 0.03'\ncost 2, error 0.01\n")
 
 
 # Commands.

@@ -14,7 +14,7 @@ from mrafno.grids import Domain, Grid
 from mrafno.surrogate import get_surrogate
 from mrafno.surrogate.network import MemberFNO, NetworkSettings
 from mrafno.surrogate.presets import network_preset
-from mrafno.surrogate.refinement import interpolate, neighbourhood, thin, working_mesh
+from mrafno.surrogate.refinement import interpolate, neighbourhood, resolves, thin, working_mesh
 from mrafno.surrogate.spectral import Mesh
 from mrafno.surrogate.training import passes
 from mrafno.tasks import get_task
@@ -254,3 +254,70 @@ def test_ten_fine_examples_teach_a_local_difference():
         error = np.linalg.norm(surrogate.predict(test[0]).center - test[1]) / np.linalg.norm(test[1])
         errors.append(error)
     assert errors[1] < 0.3 * errors[0], errors
+
+
+@pytest.mark.parametrize(("width", "expected"), [(0.3, True), (0.1, True), (0.02, False)])
+def test_points_resolve_what_is_wider_than_they_are_apart(width, expected):
+    mesh = mesh_of(65)
+    x = torch.linspace(0, 1, 65, dtype=torch.float64)
+    places = torch.linspace(0.2, 0.8, 20, dtype=torch.float64)[:, None]
+    bumps = torch.exp(-(((x - places) / width) ** 2))[:, None]
+    assert resolves(mesh, (1 / 16,), bumps) is expected
+    assert resolves(mesh, (1 / 16,), bumps + 1e6) is expected  # a constant varies nowhere
+    assert resolves(mesh, (1 / 64,), bumps)
+    assert resolves(mesh, (1 / 16,), torch.full((3, 2, 65), 7.0, dtype=torch.float64))
+    assert resolves(mesh, (1 / 16,), torch.cat([bumps, 1e3 * (bumps + x)], 1)) is expected  # each channel counts
+    assert resolves(mesh, (1 / 16,), torch.cat([bumps, 1e3 * x.expand_as(bumps)], 1)) is expected
+
+
+def heated(n, width, seed):
+    """Sources of some width, and -u'' = f with u = 0 at both ends by differences on 17 and on 65 nodes."""
+    domain = Domain(1, 1, (Grid((17,), ("nodes",)), Grid((65,), ("nodes",))), ((True, True),))
+    rng = np.random.default_rng(seed)
+    places, heights = rng.uniform(0.2, 0.8, (3, n, 1)), rng.uniform(0.5, 2, (3, n, 1))
+
+    def solved(level):
+        x = domain.grids[level].axes[0]
+        f = (heights * np.exp(-(((x - places) / width) ** 2))).sum(0)
+        inner = len(x) - 2
+        matrix = (2 * np.eye(inner) - np.eye(inner, k=1) - np.eye(inner, k=-1)) * (len(x) - 1) ** 2
+        return f[:, None], np.pad(np.linalg.solve(matrix, f[:, 1:-1].T).T, ((0, 0), (1, 1)))[:, None]
+
+    return domain, solved(0), solved(1)
+
+
+def test_inputs_between_the_coarse_points_are_seen():
+    """Narrow sources: most of their heat falls between the coarse nodes, and fine solutions depend on all of it."""
+    domain, coarse, fine = heated(60, 0.02, 0)
+    data = Dataset(domain, [coarse[0][:40], fine[0][40:]], [coarse[1][:40], fine[1][40:]])
+    test = heated(40, 0.02, 1)[2]
+    errors = {}
+    for reach in (None, 2):
+        chosen = {} if reach is None else {"reach": reach}
+        network = {"width": 16, "layers": 2, "modes": (6,), **chosen}
+        surrogate = get_surrogate("point", domain, seed=1, network=network)
+        surrogate.fit(data, iterations=150)
+        errors[surrogate.network_settings.reach] = np.linalg.norm(
+            surrogate.predict(test[0]).center - test[1]
+        ) / np.linalg.norm(test[1])
+    assert errors[0] < 0.5 * errors[2], errors
+
+
+def test_whether_corrections_suit_is_decided_once_and_kept(tmp_path):
+    domain, *narrow = heated(8, 0.02, 0)
+    _, *wide = heated(8, 0.3, 0)
+
+    def fitted(first, second):
+        surrogate = get_surrogate("point", domain, network={"width": 4, "layers": 1, "modes": (2,)})
+        for examples, warm in ((first, False), (second, True), (second, False)):
+            coarse, fine = examples
+            surrogate.fit(Dataset(domain, [coarse[0], fine[0]], [coarse[1], fine[1]]), warm=warm, iterations=2)
+        return surrogate
+
+    assert fitted(wide, narrow).network_settings.reach == 2
+    without = fitted(narrow, wide)
+    assert without.network_settings.reach == 0
+    without.save(tmp_path / "kept")
+    again = type(without).load(tmp_path / "kept")
+    assert again.network_settings == without.network_settings
+    assert np.array_equal(again.predict(narrow[1][0]).mean, without.predict(narrow[1][0]).mean)

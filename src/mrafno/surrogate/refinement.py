@@ -24,6 +24,11 @@ from torch.nn import functional
 from mrafno.surrogate.layers import Linear
 from mrafno.surrogate.spectral import Mesh, Points
 
+#: Share of inputs' variation that the points where layers work may miss.
+_LOST = 0.1
+#: Relative size of what rounding makes of a constant.
+_ROUNDING = 1e-9
+
 
 class Refinement(nn.Module):
     """The correction from one level to the next finer one."""
@@ -90,6 +95,15 @@ def interpolate(values: Tensor, coarse: Mesh, mesh: Mesh) -> Tensor:
         )
         values = _along_axis(values, matrix, axis, len(mesh.axes))
     return values
+
+
+def resolves(mesh: Mesh, spacing: tuple[float, ...], values: Tensor) -> bool:
+    """Whether the points of a mesh that are ``spacing`` apart tell what functions ``(n, C, *grid)`` are like."""
+    worked, slices = working_mesh(mesh, spacing)
+    lost = values - interpolate(thin(values, slices), worked, mesh)
+    varying = values - values.mean(tuple(range(2, values.ndim)), keepdim=True)
+    missed, varied, size = (part.transpose(0, 1).flatten(1).norm(dim=1) for part in (lost, varying, values))
+    return bool((missed <= _LOST * varied + _ROUNDING * size).all())
 
 
 def neighbourhood(values: Tensor, mesh: Mesh, spacing: tuple[float, ...], reach: int) -> Tensor:
