@@ -34,7 +34,7 @@ CHECKPOINT = "surrogate"
 _CHECKPOINT_SECONDS = 30.0
 #: Examples from which on whole fits go on from the last weights. Weights that know fewer by heart are a bad beginning:
 #: what is learnt from there stays behind what fresh ones learn in as many iterations.
-_FEW = 100
+_FEW = 200
 #: Relative errors that are larger say only that an output is next to nothing.
 _LARGEST = 10.0
 
