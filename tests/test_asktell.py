@@ -562,7 +562,7 @@ def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path, monk
         (100, 0.0, True, 2, True),
         (100, 1.0, True, 2, False),
         (8, 0.0, False, 2, False),
-        (100, 0.0, False, 9, False),
+        (100, 0.0, False, 20, False),
     ],
 )
 def test_whole_fits_begin_anew_while_examples_are_few(tmp_path, monkeypatch, few, refresh, last, needed, anew):

@@ -337,14 +337,14 @@ def test_few_examples_are_held_small_and_their_levels_alike():
     assert settings.of_fit((400, 0), warm=False).apart == 1.0  # one level differs from no other
     assert TrainingSettings(few=0).of_fit((2, 2), warm=False).apart == 1.0
     iterations = [settings.of_fit((n, 0), warm=True).iterations for n in (1, 100, 200, 900)]
-    assert iterations == [403, 700, 1000, 1000]
+    assert iterations == [524, 910, 1300, 1300]
     early = [settings.of_fit((n, 0), warm=False, brief=True) for n in (1, 50, 100, 900)]
-    assert [fit.iterations for fit in early] == [758, 1125, 1500, 1500]
+    assert [fit.iterations for fit in early] == [512, 1125, 1750, 2500]
     assert {(fit.batch, fit.rate) for fit in early} == {(settings.warm_batch, settings.rate)}
     brief = settings.of_fit((1, 0), warm=True, brief=True)
     assert (brief.iterations, brief.rate) == (settings.brief_iterations, settings.brief_rate)
-    assert TrainingSettings(few=0).of_fit((1, 0), warm=True).iterations == 1000
-    assert TrainingSettings(few=0).of_fit((1, 0), warm=False, brief=True).iterations == 1500
+    assert TrainingSettings(few=0).of_fit((1, 0), warm=True).iterations == 1300
+    assert TrainingSettings(few=0).of_fit((1, 0), warm=False, brief=True).iterations == 2500
 
 
 def test_settings_change_by_copy_and_go_to_json():

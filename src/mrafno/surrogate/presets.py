@@ -57,7 +57,7 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "points": 32,
             "few": 400,
             "warm_iterations": 400,
-            "early_iterations": 800,
+            "early_iterations": 1100,
             "brief_iterations": 25,
         }
     else:

@@ -76,12 +76,12 @@ class TrainingSettings:
     held_in: float = 0.0
     few: int = 0
     apart: float = 1.0
-    warm_iterations: int = 1000
+    warm_iterations: int = 1300
     warm_batch: int = 20
     warm_rate: float = 4e-3
     brief_iterations: int = 40
     brief_rate: float = 1e-3
-    early_iterations: int = 1500
+    early_iterations: int = 2500
 
     def __post_init__(self) -> None:
         sizes = ("iterations", "batch", "warm_iterations", "warm_batch", "brief_iterations", "early_iterations")
@@ -120,10 +120,10 @@ class TrainingSettings:
         if warm and brief:
             changes |= {"iterations": self.brief_iterations, "batch": self.warm_batch, "rate": self.brief_rate}
         elif warm:
-            iterations = round(min(1.0, 0.4 + 1.2 * known_of_few) * self.warm_iterations)
+            iterations = max(1, round(min(1.0, 0.4 + 1.2 * known_of_few) * self.warm_iterations))
             changes |= {"iterations": iterations, "batch": self.warm_batch, "rate": self.warm_rate}
         elif brief:
-            iterations = round(min(1.0, 0.5 + 2 * known_of_few) * self.early_iterations)
+            iterations = max(1, round(min(1.0, 0.2 + 2 * known_of_few) * self.early_iterations))
             changes |= {"iterations": iterations, "batch": min(self.batch, self.warm_batch)}
         return self.changed(**changes)
 
