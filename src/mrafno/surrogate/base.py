@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast, get_args
 
@@ -21,9 +21,8 @@ from mrafno.surrogate.adapters import Build, MemberModules, Model
 from mrafno.surrogate.batches import Batches, folds, periods
 from mrafno.surrogate.divergence import make_up, refuse_broken
 from mrafno.surrogate.held_in import HeldInExamples, Reporter, Watch
-from mrafno.surrogate.network import MemberFNO, NetworkSettings
-from mrafno.surrogate.presets import network_preset, training_preset
-from mrafno.surrogate.refinement import resolves
+from mrafno.surrogate.network import MemberFNO
+from mrafno.surrogate.presets import network_preset, suited, training_preset
 from mrafno.surrogate.shapes import as_functions
 from mrafno.surrogate.spectral import Mesh
 from mrafno.surrogate.training import History, TrainingSettings, adam, bounded, network_objective, train
@@ -162,7 +161,7 @@ class Surrogate(abc.ABC):
             self.normaliser = Normaliser.fit(data)
         self.shift = 0.0
         if self._optional is not None and not self.fits:
-            self.network_settings = self._suited(self._optional, data)
+            self.network_settings = suited(self._optional, data)
         seen = {level for level, n in enumerate(data.sizes) if n}
         self.learnt = tuple(sorted(seen | set(self.learnt if warm else ())))
         held_in = HeldInExamples(data, folds(data.sizes, settings.held_in, self.members, self.seed))
@@ -182,13 +181,6 @@ class Surrogate(abc.ABC):
         self.shift = held_in.shift(self)
         self.held_in, self.coverage = held_in.coverage(self)
         return Fit(float(np.mean(history.losses[-1])), error, self.shift, tuple(history.events), history, bound)
-
-    def _suited(self, settings: NetworkSettings, data: Dataset) -> NetworkSettings:
-        """Without corrections from mesh to mesh if inputs vary between the points where layers would work for them."""
-        meshes = [Mesh.of(grid.axes, periods(self.domain)) for grid in self.domain.grids]
-        inputs = [(torch.as_tensor(f), mesh) for f, mesh in zip(data.inputs, meshes, strict=True) if len(f)]
-        resolved = not settings.reach or all(resolves(mesh, settings.spacing, f) for f, mesh in inputs)
-        return settings if resolved else replace(settings, reach=0, spacing=())
 
     @abc.abstractmethod
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:

@@ -1,12 +1,18 @@
 """The two presets: ``fast`` gives the best error for the time on a CPU, ``paper`` is what the publication used."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, get_args
 
+import torch
+
+from mrafno.dataset import Dataset
 from mrafno.errors import SurrogateError, hint
 from mrafno.grids import Domain
 from mrafno.kinds import Preset
+from mrafno.surrogate.batches import periods
 from mrafno.surrogate.network import NetworkSettings
+from mrafno.surrogate.refinement import resolves
+from mrafno.surrogate.spectral import Mesh
 from mrafno.surrogate.training import TrainingSettings
 
 
@@ -35,6 +41,16 @@ def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSet
     if values.get("reach"):
         values = {"spacing": tuple(float(axis[1] - axis[0]) for axis in domain.grids[0].axes), **values}
     return NetworkSettings(**values)
+
+
+def suited(settings: NetworkSettings, data: Dataset) -> NetworkSettings:
+    """Without corrections from mesh to mesh if inputs vary between the points where layers would work for them."""
+    if not settings.reach:
+        return settings
+    grids, lengths = data.domain.grids, periods(data.domain)
+    inputs = [(Mesh.of(grid.axes, lengths), f) for grid, f in zip(grids, data.inputs, strict=True) if len(f)]
+    resolved = all(resolves(mesh, settings.spacing, torch.as_tensor(f)) for mesh, f in inputs)
+    return settings if resolved else replace(settings, reach=0, spacing=())
 
 
 def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingSettings:
