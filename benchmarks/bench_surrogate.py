@@ -284,7 +284,7 @@ def transforms() -> list[dict[str, float]]:
                 m, c = 2, 16
                 batch = max(1, 2**20 // (m * c * n**dim))
                 count = modes if dim == 1 else 2 * modes**2
-                v = torch.randn(m, c, batch, *mesh.shape, requires_grad=True)
+                v = torch.randn(m, *mesh.shape, batch, c, requires_grad=True)
                 w = torch.randn(m, count, c, 2 * c, requires_grad=True)
                 product, fast = (both_ways(v, w, mesh, (modes,) * dim, fft) for fft in (False, True))
                 length = 1.25 * n

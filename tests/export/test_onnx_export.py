@@ -73,12 +73,11 @@ def test_what_the_model_says_of_itself(exported):
 
 
 def test_a_model_that_differs_is_not_written(exported, tmp_path, monkeypatch):
-    """As if a runtime got a bias wrong."""
+    """As if a runtime got the scale of outputs wrong."""
     surrogate, level, path, _ = exported
     model = onnx.load(path)
-    bias = next(i for i in model.graph.initializer if i.name.endswith("mean_out.bias"))
-    values = onnx.numpy_helper.to_array(bias)
-    bias.CopyFrom(onnx.numpy_helper.from_array(values + 0.01, bias.name))
+    scale = next(i for i in model.graph.initializer if i.name.endswith("out_std"))
+    scale.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(scale) * np.float32(1.01), scale.name))
     monkeypatch.setattr("mrafno.export.onnx._model", lambda *_: model.SerializeToString())
     old = tmp_path / "model.onnx"
     old.write_bytes(b"an older one")

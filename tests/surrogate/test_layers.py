@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mrafno.surrogate.layers import FourierLayer, Linear, fill
+from mrafno.surrogate.layers import FourierLayer, Linear, fill, linear_map
 from mrafno.surrogate.spectral import Mesh
 
 MEMBERS = 3
@@ -21,14 +21,28 @@ def drawn(layer, seed=0):
 @pytest.mark.parametrize("grid", [(7,), (4, 5)])
 def test_linear_maps_are_torchs_own_for_each_member(grid):
     layer = drawn(Linear(MEMBERS, 4, 6, torch.float64))
-    x = torch.randn(MEMBERS, 4, 2, *grid, dtype=torch.float64)
+    x = torch.randn(MEMBERS, *grid, 2, 4, dtype=torch.float64)
     found = layer(x)
     for member in range(MEMBERS):
         plain = torch.nn.Linear(4, 6, dtype=torch.float64)
         plain.weight.data, plain.bias.data = layer.weight[member].data, layer.bias[member, :, 0].data
-        torch.testing.assert_close(
-            found[member].movedim(0, -1), plain(x[member].movedim(0, -1)), rtol=1e-13, atol=1e-13
-        )
+        torch.testing.assert_close(found[member], plain(x[member]), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(1, 20), (20, 1), (20, 18), (3, 20), (20, 3), (1, 1)])
+def test_derivatives_of_linear_maps_are_torchs_own(inputs, outputs):
+    """Narrow ones go another way."""
+    x = torch.randn(MEMBERS, 6, inputs, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(MEMBERS, outputs, inputs, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(MEMBERS, outputs, 1, dtype=torch.float64, requires_grad=True)
+    probe = torch.randn(MEMBERS, 6, outputs, dtype=torch.float64)
+    for given in ((x, weight, bias), (x, weight)):
+        plain = torch.einsum("mni,moi->mno", x, weight) + (bias.transpose(1, 2) if len(given) == 3 else 0)
+        found = linear_map(*given)
+        torch.testing.assert_close(found, plain)
+        gradients = (torch.autograd.grad((out * probe).sum(), given) for out in (found, plain))
+        for ours, theirs in zip(*gradients, strict=True):
+            torch.testing.assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("fft", [True, False])
@@ -36,15 +50,15 @@ def test_a_fourier_layer_is_a_product_of_modes_and_a_linear_map(fft):
     points, modes, width = 16, 5, 3
     layer = drawn(FourierLayer(MEMBERS, width, (modes,), torch.float64))
     layer.fft = fft
-    v = torch.randn(MEMBERS, width, 2, points, dtype=torch.float64)
+    v = torch.randn(MEMBERS, points, 2, width, dtype=torch.float64)
     found = layer(v, Mesh.of([np.arange(points) / points], [1.0]))
     for member in range(MEMBERS):
-        spectrum = torch.fft.rfft(v[member])
+        spectrum = torch.fft.rfft(v[member], dim=0)
         product = torch.zeros_like(spectrum)
         for k in range(modes):
             real, imaginary = layer.spectral[member, k].detach().split(width, dim=1)
-            product[:, :, k] = torch.complex(real, imaginary).T @ spectrum[:, :, k]
-        plain = torch.fft.irfft(product, n=points) + layer.pointwise(v)[member].detach()
+            product[k] = spectrum[k] @ torch.complex(real, imaginary)
+        plain = torch.fft.irfft(product, n=points, dim=0) + layer.pointwise(v)[member].detach()
         torch.testing.assert_close(found[member].detach(), plain, rtol=1e-12, atol=1e-12)
 
 

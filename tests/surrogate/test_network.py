@@ -11,7 +11,7 @@ from torch.nn import functional
 from mrafno.errors import SurrogateError
 from mrafno.grids import Grid
 from mrafno.surrogate.network import MemberFNO, NetworkSettings, boundary_factor, embed, pooling_matrix
-from mrafno.surrogate.spectral import Mesh, weights
+from mrafno.surrogate.spectral import Mesh, points_first, points_last, weights
 from tests.oracles.fno import plain_member
 
 TAU = 2 * np.pi
@@ -272,7 +272,7 @@ def differences(network, layout, sizes, step, through=None):
 def test_a_fourier_layer_gives_the_same_function_on_any_periodic_grid():
     """The layer is linear, so a band-limited function stays one: exact from the first grid that resolves it."""
     layer = network_of(settings_of(width=2, modes=(3,)), [1]).layers[0]
-    found = differences(None, "periodic", (8, 16, 32, 64), 2, lambda f, mesh: layer(f.transpose(1, 2), mesh))
+    found = differences(None, "periodic", (8, 16, 32, 64), 2, lambda f, mesh: points_last(layer(points_first(f), mesh)))
     assert max(found) < 1e-14
 
 
@@ -379,26 +379,26 @@ def test_embeddings():
 def test_masks_switch_channels_off():
     settings, mesh = settings_of(2), mesh_of((6, 5), ("cells", "cells"))
     network, f = network_of(settings, [1, 2]), inputs_of(settings, mesh)
-    shape = (2, settings.width)
-    ones = [torch.ones(*shape, 3, dtype=torch.float64)] * settings.layers
+    ones = [torch.ones(2, 3, settings.width, dtype=torch.float64)] * settings.layers
     for a, b in zip(network(f, mesh, 0, masks=ones), network(f, mesh, 0), strict=True):
         assert torch.equal(a, b)
     generator = torch.Generator().manual_seed(0)
-    masks = [(torch.rand(*shape, 1, generator=generator) > 0.5).to(torch.float64) / 0.5 for _ in range(settings.layers)]
+    shape = (2, 1, settings.width)
+    masks = [(torch.rand(shape, generator=generator) > 0.5).to(torch.float64) / 0.5 for _ in range(settings.layers)]
     features = network.features(f, mesh, 0, masks)
-    off = masks[-1][:, :, 0] == 0
+    off = masks[-1].expand(-1, 3, -1) == 0
     assert off.any()
     assert (features[off] == 0).all()
     assert (features[~off] != 0).any()
     # One mask for the whole batch is the same as that mask for each example.
-    each = [m.expand(-1, -1, 3) for m in masks]
+    each = [m.expand(-1, 3, -1) for m in masks]
     torch.testing.assert_close(features, network.features(f, mesh, 0, each), rtol=0, atol=0)
 
 
 def test_all_channels_off_leave_the_bias():
     settings, mesh = settings_of(), mesh_of((6,), ("periodic",))
     network = network_of(settings, [1])
-    nothing = [torch.zeros(1, settings.width, 1, dtype=torch.float64)] * settings.layers
+    nothing = [torch.zeros(1, 1, settings.width, dtype=torch.float64)] * settings.layers
     mean, log_var = network(inputs_of(settings, mesh), mesh, 0, masks=nothing)
     torch.testing.assert_close(mean, mean[:, :1, :, :1].expand_as(mean), rtol=0, atol=1e-14)
     torch.testing.assert_close(log_var, log_var[:, :1].expand_as(log_var), rtol=0, atol=1e-14)
@@ -418,9 +418,9 @@ def test_detached_variance_teaches_its_own_branch_only():
 def test_pooling_averages_constants_exactly():
     for mesh in (mesh_of((33,), ("nodes",)), mesh_of((32,), ("cells",)), mesh_of((10,), ("periodic",))):
         pool = pooling_matrix(mesh, 0, 4, torch.float64, torch.device("cpu"))
-        torch.testing.assert_close(pool.sum(0), torch.ones(4, dtype=torch.float64))
+        torch.testing.assert_close(pool.sum(1), torch.ones(4, dtype=torch.float64))
         assert (pool >= 0).all()
-    assert (pooling_matrix(mesh_of((2,), ("nodes",)), 0, 4, torch.float64, torch.device("cpu"))[:, 1:3] == 0).all()
+    assert (pooling_matrix(mesh_of((2,), ("nodes",)), 0, 4, torch.float64, torch.device("cpu"))[1:3] == 0).all()
 
 
 def test_settings_survive_json():

@@ -7,18 +7,26 @@ import pytest
 import torch
 
 from mrafno.grids import Grid
+from mrafno.surrogate import spectral
 from mrafno.surrogate.spectral import (
     Mesh,
-    convolve,
     from_modes,
     matrices,
     multiply,
+    points_first,
+    points_last,
+    product_along,
     to_modes,
     use_fft,
     weights,
 )
 
 TAU = 2 * np.pi
+
+
+def convolve(values, weight, mesh, modes, fft=None):
+    """Of functions (M, B, C, *grid), which are easier to read."""
+    return points_last(spectral.convolve(points_first(values), weight, mesh, modes, fft=fft))
 
 
 def mesh_of(shape, layout):
@@ -49,7 +57,7 @@ def case(request):
 def randoms(mesh, modes, *, members=2, inputs=3, outputs=4, batch=2, dtype=torch.float64):
     generator = torch.Generator().manual_seed(7)
     count = modes[0] if len(modes) == 1 else 2 * modes[0] * modes[1]
-    values = torch.randn(members, inputs, batch, *mesh.shape, generator=generator, dtype=torch.float64)
+    values = torch.randn(members, batch, inputs, *mesh.shape, generator=generator, dtype=torch.float64)
     weight = torch.randn(members, count, inputs, 2 * outputs, generator=generator, dtype=torch.float64)
     return values.to(dtype), weight.to(dtype)
 
@@ -76,8 +84,8 @@ def by_definition(values, weight, mesh, modes):
     for q, (wave, factor) in enumerate(waves):
         angle = sum(TAU * k * x / period for k, x, period in zip(wave, points, mesh.periods, strict=True))
         axes = tuple(range(-len(modes), 0))
-        coefficient = np.sum(values.numpy() * density * np.exp(-1j * angle), axis=axes)  # (M, C, B)
-        mixed = np.einsum("mcb,mcd->mdb", coefficient, complex_weight[:, q])
+        coefficient = np.sum(values.numpy() * density * np.exp(-1j * angle), axis=axes)  # (M, B, C)
+        mixed = np.einsum("mbc,mcd->mbd", coefficient, complex_weight[:, q])
         result = result + factor * np.real(np.multiply.outer(mixed, np.exp(1j * angle)))
     return result
 
@@ -132,7 +140,8 @@ def test_transforms_are_each_others_adjoint_up_to_scaling(case):
     mesh, modes = case
     values, weight = randoms(mesh, modes)
     synthesis = matrices(mesh, modes, True, torch.float64, torch.device("cpu"))
-    spectrum = multiply(to_modes(values, matrices(mesh, modes, False, torch.float64, torch.device("cpu"))), weight)
+    analysis = matrices(mesh, modes, False, torch.float64, torch.device("cpu"))
+    spectrum = multiply(to_modes(points_first(values), analysis), weight)
     out = from_modes(spectrum, synthesis)
     probe = torch.randn(out.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     back = to_modes(probe, tuple(p.T for p in synthesis))
@@ -150,7 +159,7 @@ def identity(modes, channels=2):
 )
 def test_unit_weights_are_numpys_low_pass_filter(shape, modes):
     mesh = mesh_of(shape, ("periodic",) * len(shape))
-    values = np.random.default_rng(0).standard_normal((1, 2, 3, *shape))
+    values = np.random.default_rng(0).standard_normal((1, 3, 2, *shape))
     frequencies = np.meshgrid(*(np.fft.fftfreq(n, 1 / n) for n in shape), indexing="ij")
     kept = np.all([np.abs(k) < m for k, m in zip(frequencies, modes, strict=True)], axis=0)
     axes = tuple(range(-len(shape), 0))
@@ -256,7 +265,7 @@ def test_nodes_on_a_periodic_axis_count_the_shared_end_once():
     """The last node is the first again, so the filter has to be that of the grid without it."""
     n, modes = 16, (5,)
     nodes = Mesh.of([np.linspace(0, 1, n + 1)], [1.0])
-    values = np.random.default_rng(0).standard_normal((1, 2, 3, n))
+    values = np.random.default_rng(0).standard_normal((1, 3, 2, n))
     closed = np.concatenate([values, values[..., :1]], axis=-1)
     found = convolve(torch.as_tensor(closed), identity(modes), nodes, modes)
     expected = convolve(torch.as_tensor(values), identity(modes), mesh_of((n,), ("periodic",)), modes)
@@ -290,3 +299,20 @@ def test_float32_is_the_same_to_its_rounding(case):
         found = convolve(values.float(), weight.float(), mesh, modes, fft=fft)
         assert found.dtype == torch.float32
         torch.testing.assert_close(found.double(), exact, rtol=0, atol=1e-5 * float(exact.abs().max()))
+
+
+@pytest.mark.parametrize("grid", [(5,), (5, 4)])
+def test_functions_points_first_and_back(grid):
+    values = torch.randn(2, 3, 7, *grid)
+    first = points_first(values)
+    assert first.shape == (2, *reversed(grid), 3, 7)
+    assert first[(1, *reversed([4, 2][: len(grid)]), 2, 6)] == values[(1, 2, 6, *[4, 2][: len(grid)])]
+    assert torch.equal(points_last(first), values)
+
+
+@pytest.mark.parametrize(("axis", "subscripts"), [(0, "mbcxy,zx->mbczy"), (1, "mbcxy,zy->mbcxz")])
+def test_products_along_an_axis(axis, subscripts):
+    values = torch.randn(2, 3, 2, 5, 4, dtype=torch.float64)
+    matrix = torch.randn(6, values.shape[3 + axis], dtype=torch.float64)
+    found = points_last(product_along(points_first(values), matrix, axis))
+    torch.testing.assert_close(found, torch.einsum(subscripts, values, matrix))

@@ -26,7 +26,7 @@ from mrafno.errors import SurrogateError
 from mrafno.grids import Domain
 from mrafno.surrogate.layers import Linear
 from mrafno.surrogate.network import NetworkSettings, boundary_factor, embed, pooling_matrix
-from mrafno.surrogate.spectral import Mesh
+from mrafno.surrogate.spectral import Mesh, points_first, points_last, product_along
 
 Build = Callable[[], nn.Module]
 
@@ -113,8 +113,8 @@ class MemberModules(nn.Module):
         self.variance_out.initialise(member, generator)
 
     def features(self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None = None) -> Tensor:
-        """The mean, ``(M, out_channels, B, *grid)``: what layers a module has inside is not known."""
-        return self._mean(f, mesh, level, masks).transpose(1, 2)
+        """The mean, ``(M, B, out_channels, *grid)``: what layers a module has inside is not known."""
+        return self._mean(f, mesh, level, masks)
 
     def forward(
         self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None = None, detach_variance: bool = False
@@ -161,15 +161,14 @@ class MemberModules(nn.Module):
 
     def _log_variance(self, f: Tensor, mean: Tensor, mesh: Mesh, level: int) -> Tensor:
         s = self.settings
-        seen = torch.cat([f.expand(self.members, *f.shape[1:]), mean], dim=2).transpose(1, 2)
-        x = torch.cat([seen, seen.square()], dim=1)
+        seen = points_first(torch.cat([f.expand(self.members, *f.shape[1:]), mean], dim=2))
+        x = torch.cat([seen, seen.square()], dim=-1)
         for axis in range(s.dim):
-            pool = pooling_matrix(mesh, axis, s.bins, x.dtype, x.device)
-            x = (x.transpose(3 + axis, -1) @ pool).transpose(3 + axis, -1)
-        x = x.transpose(1, 2).flatten(2).transpose(1, 2)  # (M, channels and cells, B)
-        resolution = x.new_tensor(embed(level, s.levels, s.embedding))[:, None].expand(self.members, -1, x.shape[2])
-        log_var: Tensor = self.variance_out(functional.gelu(self.variance_in(torch.cat([x, resolution], dim=1))))
-        return log_var[:, 0]
+            x = product_along(x, pooling_matrix(mesh, axis, s.bins, x.dtype, x.device), axis)
+        x = points_last(x).flatten(2)  # (M, B, channels and cells)
+        resolution = x.new_tensor(embed(level, s.levels, s.embedding)).expand(*x.shape[:2], -1)
+        log_var: Tensor = self.variance_out(functional.gelu(self.variance_in(torch.cat([x, resolution], dim=-1))))
+        return log_var[..., 0]
 
     def _stored(self, value: Tensor) -> Tensor:
         """A weight as the stack keeps it: real, and of the stack's precision."""

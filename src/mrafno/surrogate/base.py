@@ -272,7 +272,7 @@ class Surrogate(abc.ABC):
         network, masks = self._network()
         with torch.no_grad():
             parts = [
-                network.features(chunk, mesh, level, masks).mean(0).transpose(0, 1).double().cpu().numpy()
+                network.features(chunk, mesh, level, masks).mean(0).double().cpu().numpy()
                 for chunk in self._chunks(f, mesh, network.members)
             ]
         return np.concatenate(parts)

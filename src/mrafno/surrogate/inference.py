@@ -100,7 +100,7 @@ class Dropout(Optimised):
         return self._samples
 
     def _masks(self, generator: torch.Generator, members: int, batch: int) -> list[Tensor]:
-        shape = (members, self.network_settings.width, batch)
+        shape = (members, batch, self.network_settings.width)
         draws = [torch.rand(shape, generator=generator) for _ in range(self.network_settings.layers)]
         return [((draw >= self.rate) / (1 - self.rate)).to(self.device, self.dtype) for draw in draws]
 

@@ -10,8 +10,8 @@ For an input f with points :math:`x_j` and the resolution's embedding e,
 
 where :math:`\delta` vanishes on the boundaries where outputs are known to be zero (and is 1 where none are), and
 :math:`\eta` is one log-variance per function. Members are independent networks: their weights are stacked in front, and
-one batched product serves all of them. Activations have the shape ``(members, channels, batch, *grid)``, which makes
-both the pointwise maps and the transforms plain matrix products.
+one batched product serves all of them. Activations have the shape ``(members, *points, batch, channels)``, which makes
+both the pointwise maps and the transforms plain matrix products; see :mod:`mrafno.surrogate.spectral`.
 
 References: Li et al. (2021), Fourier neural operator; Li et al. (2024), section 3.
 """
@@ -28,9 +28,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mrafno.errors import SurrogateError
-from mrafno.surrogate.layers import FourierLayer, Linear
+from mrafno.surrogate.layers import FourierLayer, Linear, linear_map
 from mrafno.surrogate.refinement import Refinement, interpolate, thin, working_mesh
-from mrafno.surrogate.spectral import Mesh, weights
+from mrafno.surrogate.spectral import Mesh, points_first, points_last, product_along, weights
 
 Embedding = Literal["onehot", "positional"]
 #: Inputs ``(M or 1, B, in_channels, *grid)``, the mesh they are on and the level that is imitated.
@@ -151,12 +151,12 @@ class MemberFNO(nn.Module):
         return any(module is layer.pointwise for layer in self.layers)
 
     def features(self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None = None) -> Tensor:
-        """Output of the last Fourier layer, ``(M, width, B, *grid)``, for inputs ``(M or 1, B, in_channels, *grid)``.
+        """Output of the last Fourier layer, ``(M, B, width, *grid)``, for inputs ``(M or 1, B, in_channels, *grid)``.
 
-        ``masks``, one ``(M, width, B or 1)`` per layer, switch channels off (dropout).
+        ``masks``, one ``(M, B or 1, width)`` per layer, switch channels off (dropout).
         """
         worked = self.working_mesh(mesh)
-        return interpolate(self._features([(f, mesh, level)], worked, masks), worked, mesh)
+        return points_last(interpolate(self._features([(f, mesh, level)], worked, masks), worked, mesh))
 
     def working_mesh(self, mesh: Mesh) -> Mesh:
         """Where the layers work for inputs on a mesh."""
@@ -166,30 +166,31 @@ class MemberFNO(nn.Module):
         """The same for several batches, one after another, on the mesh where the layers work for all of them."""
         s = self.settings
         places = [working_mesh(part[1], s.spacing)[1] if s.reach else () for part in parts]
-        x = torch.cat([thin(f, place) for (f, _, _), place in zip(parts, places, strict=True)], dim=1).transpose(1, 2)
-        batch, shape = x.shape[2], x.shape[3:]
+        x = points_first(torch.cat([thin(f, place) for (f, _, _), place in zip(parts, places, strict=True)], dim=1))
         # Position and resolution are the same for a whole batch: their share of the first map is computed once.
-        lift, c = self.lift_in, s.in_channels
-        own = torch.bmm(lift.weight[:, :, :c], x.flatten(2).expand(self.members, -1, -1))
+        values = x.flatten(1, -2).expand(self.members, -1, -1)
+        own = linear_map(values, self.lift_in.weight[:, :, : s.in_channels])
         shared = [self._place(mesh, level, x).expand(-1, -1, f.shape[1], -1) for f, _, level in parts]
-        v = own.view(*own.shape[:2], batch, -1) + (shared[0] if len(shared) == 1 else torch.cat(shared, dim=2))
-        v = self.lift_out(functional.gelu(v.view(*own.shape[:2], batch, *shape)))
+        place = shared[0] if len(shared) == 1 else torch.cat(shared, dim=2)
+        v = functional.gelu(own.view(place.shape) + place)
+        v = self.lift_out(v).view(self.members, *x.shape[1:-1], -1)
         for i, layer in enumerate(self.layers):
             update: Tensor = layer(v, mesh)
             if i + 1 < len(self.layers):
                 update = functional.gelu(update)
             v = v + update if s.residual else update
             if masks is not None:
-                v = v * masks[i].view(*masks[i].shape, *[1] * s.dim)
+                v = v * masks[i].view(self.members, *[1] * s.dim, *masks[i].shape[1:])
         return v
 
     def _place(self, mesh: Mesh, level: int, like: Tensor) -> Tensor:
-        """What positions and the resolution add to the first map, ``(M, width, 1, points)``."""
+        """What positions and the resolution add to the first map, ``(M, points, 1, width)``."""
         s, lift = self.settings, self.lift_in
         fixed = [_along(axis, i, mesh.shape, like) for i, axis in enumerate(mesh.axes)]
         fixed += [torch.full_like(fixed[0], value) for value in embed(level, s.levels, s.embedding)]
-        place = torch.stack(fixed).flatten(1).expand(self.members, -1, -1)
-        return torch.baddbmm(lift.bias, lift.weight[:, :, s.in_channels :], place)[:, :, None]
+        place = points_first(torch.stack(fixed)[None, None]).flatten(1, -2).expand(self.members, -1, -1)
+        weight = lift.weight[:, :, s.in_channels :].transpose(1, 2)
+        return torch.baddbmm(lift.bias.transpose(1, 2), place, weight)[:, :, None]
 
     def forward(
         self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None = None, detach_variance: bool = False
@@ -207,17 +208,17 @@ class MemberFNO(nn.Module):
         worked = self.working_mesh(parts[0][1])
         v = self._features(parts, worked, masks)
         sizes = [part[0].shape[1] for part in parts]
-        means = torch.split(self.mean_out(functional.gelu(self.mean_in(v))), sizes, dim=2)
+        means = torch.split(self.mean_out(functional.gelu(self.mean_in(v))), sizes, dim=-2)
         log_vars = torch.split(self._log_variance(v.detach() if detach_variance else v, worked), sizes, dim=1)
         return [
-            (self._refined(interpolate(mean, worked, mesh), mesh, level).transpose(1, 2), log_var)
+            (points_last(self._refined(interpolate(mean, worked, mesh), mesh, level)), log_var)
             for mean, log_var, (_, mesh, level) in zip(means, log_vars, parts, strict=True)
         ]
 
     def _refined(self, mean: Tensor, mesh: Mesh, level: int) -> Tensor:
         """Zero where it is known to be, and corrected from level to level."""
         zero = any(any(ends) for ends in self.settings.zero)
-        factor = boundary_factor(mesh, self.settings.zero, mean) if zero else None
+        factor = points_first(boundary_factor(mesh, self.settings.zero, mean)[None, None, None]) if zero else None
         mean = mean if factor is None else mean * factor
         for refinement in self.refine[:level]:
             correction = refinement(mean, mesh)
@@ -229,15 +230,13 @@ class MemberFNO(nn.Module):
         s = self.settings
         x = self.variance_mix(v)
         for axis in range(s.dim):
-            pool = pooling_matrix(mesh, axis, s.bins, v.dtype, v.device)
-            x = (x.transpose(3 + axis, -1) @ pool).transpose(3 + axis, -1)
-        padded = functional.pad(x, (1, 1) * s.dim)
+            x = product_along(x, pooling_matrix(mesh, axis, s.bins, v.dtype, v.device), axis)
+        padded = functional.pad(x, (0, 0, 0, 0, *(1, 1) * s.dim))
         shifts = itertools.product(range(3), repeat=s.dim)
         patches = [_window(padded, shift, s.bins) for shift in shifts]
-        x = functional.gelu(self.variance_conv(torch.cat(patches, dim=1)))  # (M, 16, B, *bins)
-        x = x.transpose(1, 2).flatten(2).transpose(1, 2)
-        log_var: Tensor = self.variance_out(functional.gelu(self.variance_in(x)))
-        return log_var[:, 0]
+        x = functional.gelu(self.variance_conv(torch.cat(patches, dim=-1)))  # (M, *bins, B, 16)
+        log_var: Tensor = self.variance_out(functional.gelu(self.variance_in(points_last(x).flatten(2))))
+        return log_var[..., 0]
 
 
 def embed(level: int, levels: int, kind: Embedding) -> list[float]:
@@ -265,19 +264,19 @@ def boundary_factor(mesh: Mesh, zero: Sequence[tuple[bool, bool]], like: Tensor)
 
 @lru_cache(maxsize=512)
 def pooling_matrix(mesh: Mesh, axis: int, bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Matrix ``(points, bins)`` of averages over equal cells of an axis, by the points' quadrature weights."""
+    """Matrix ``(bins, points)`` of averages over equal cells of an axis, by the points' quadrature weights."""
     points = torch.tensor(mesh.axes[axis], dtype=torch.float64)
     weight = torch.as_tensor(weights(mesh.axes[axis], mesh.periods[axis]))
     cell = (points * bins).floor().clamp(0, bins - 1).long()
-    matrix = functional.one_hot(cell, bins).double() * weight[:, None]
+    matrix = functional.one_hot(cell, bins).double().T * weight
     # A grid with fewer points than cells leaves some empty: they read zero.
-    return (matrix / matrix.sum(0).clamp_min(1e-12)).to(dtype=dtype, device=device)
+    return (matrix / matrix.sum(1, keepdim=True).clamp_min(1e-12)).to(dtype=dtype, device=device)
 
 
 def _window(values: Tensor, starts: Sequence[int], size: int) -> Tensor:
-    """``size`` points of each of the last axes, from its start on."""
+    """``size`` points of each axis of functions ``(M, *points, B, C)``, from its start on."""
     for axis, start in enumerate(starts):
-        values = values.narrow(axis - len(starts), start, size)
+        values = values.narrow(values.ndim - 3 - axis, start, size)
     return values
 
 

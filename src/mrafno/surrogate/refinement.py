@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mrafno.surrogate.layers import Linear
-from mrafno.surrogate.spectral import Mesh, Points
+from mrafno.surrogate.spectral import Mesh, Points, points_first, points_last, product_along
 
 #: Share of inputs' variation that the points where layers work may miss.
 _LOST = 0.1
@@ -49,7 +49,7 @@ class Refinement(nn.Module):
         self.last = Linear(members, width, channels, dtype)
 
     def forward(self, values: Tensor, mesh: Mesh) -> Tensor:
-        """What to add to ``(M, C, B, *grid)``."""
+        """What to add to ``(M, *points, B, C)``."""
         seen = neighbourhood(values, mesh, self.spacing, self.reach)
         hidden = functional.gelu(self.second(functional.gelu(self.first(seen))))
         correction: Tensor = self.last(hidden)
@@ -86,75 +86,70 @@ def thin(values: Tensor, slices: tuple[tuple[int, int], ...]) -> Tensor:
 
 
 def interpolate(values: Tensor, coarse: Mesh, mesh: Mesh) -> Tensor:
-    """Functions ``(..., *grid of coarse)`` on another mesh, by cubic splines; what is on it already is left alone."""
+    """Functions ``(M, *points of coarse, B, C)`` on another mesh, by cubic splines, or left alone if they are on it."""
     for axis in range(len(mesh.axes)):
         if coarse.axes[axis] == mesh.axes[axis]:
             continue
         matrix = _spline_matrix(
             coarse.axes[axis], mesh.axes[axis], mesh.periods[axis] == 1.0, values.dtype, values.device
         )
-        values = _along_axis(values, matrix, axis, len(mesh.axes))
+        values = product_along(values, matrix, axis)
     return values
 
 
 def resolves(mesh: Mesh, spacing: tuple[float, ...], values: Tensor) -> bool:
     """Whether the points of a mesh that are ``spacing`` apart tell what functions ``(n, C, *grid)`` are like."""
     worked, slices = working_mesh(mesh, spacing)
-    lost = values - interpolate(thin(values, slices), worked, mesh)
+    lost = values - points_last(interpolate(points_first(thin(values, slices)[None]), worked, mesh))[0]
     varying = values - values.mean(tuple(range(2, values.ndim)), keepdim=True)
     missed, varied, size = (part.transpose(0, 1).flatten(1).norm(dim=1) for part in (lost, varying, values))
     return bool((missed <= _LOST * varied + _ROUNDING * size).all())
 
 
 def neighbourhood(values: Tensor, mesh: Mesh, spacing: tuple[float, ...], reach: int) -> Tensor:
-    """Functions ``(M, C, B, *grid)`` and how much they change to each side: ``(M, C (1 + 2 reach dim), B, *grid)``."""
-    dim = len(mesh.axes)
+    """Functions ``(M, *points, B, C)`` and how much they change to each side, ``C (1 + 2 reach dim)`` channels."""
     seen = [values]
-    for axis in range(dim):
+    for axis in range(len(mesh.axes)):
         matrix = _changes_matrix(
             mesh.axes[axis], spacing[axis], reach, mesh.periods[axis] == 1.0, values.dtype, values.device
         )
-        changes = values.movedim(3 + axis, -1) @ matrix
-        changes = changes.view(*changes.shape[:-1], 2 * reach, -1).movedim(-2, 2).flatten(1, 2)
-        seen.append(changes.movedim(-1, 3 + axis))
-    return torch.cat(seen, dim=1)
-
-
-def _along_axis(values: Tensor, matrix: Tensor, axis: int, dim: int) -> Tensor:
-    return (values.movedim(axis - dim, -1) @ matrix).movedim(-1, axis - dim)
+        place = values.ndim - 3 - axis
+        changes = product_along(values, matrix, axis).view(*values.shape[:place], 2 * reach, *values.shape[place:])
+        seen.append(changes.movedim(place, -1).flatten(-2))
+    return torch.cat(seen, dim=-1)
 
 
 @lru_cache(maxsize=512)
 def _spline_matrix(source: Points, target: Points, periodic: bool, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Matrix ``(source, target)`` of the cubic spline through values at ``source``."""
+    """Matrix ``(target, source)`` of the cubic spline through values at ``source``."""
     x, values = np.asarray(source), np.eye(len(source))
     if periodic:
         x, values = np.append(x, x[0] + 1.0), np.concatenate([values, values[:1]])
     spline = CubicSpline(x, values, axis=0, bc_type="periodic" if periodic else "not-a-knot")
-    return torch.tensor(spline(np.asarray(target)).T.copy(), dtype=dtype, device=device)
+    return torch.tensor(spline(np.asarray(target)), dtype=dtype, device=device)
 
 
 @lru_cache(maxsize=512)
 def _changes_matrix(
     points: Points, spacing: float, reach: int, periodic: bool, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """Matrix ``(points, 2 reach x points)`` of the changes from each point to those at multiples of ``spacing``.
+    """Matrix ``(2 reach x points, points)`` of the changes from each point to those at multiples of ``spacing``.
 
     Between points functions are taken as linear; beyond the ends of an axis they stay as they are at the end.
     """
     x = np.asarray(points)
     steps = [k for k in range(-reach, reach + 1) if k]
     blocks = [_linear_matrix(x, x + k * spacing, periodic) - np.eye(len(x)) for k in steps]
-    return torch.tensor(np.concatenate(blocks, axis=1), dtype=dtype, device=device)
+    return torch.tensor(np.concatenate(blocks), dtype=dtype, device=device)
 
 
 def _linear_matrix(x: NDArray[np.float64], z: NDArray[np.float64], periodic: bool) -> NDArray[np.float64]:
-    """Matrix ``(x, z)`` of linear interpolation."""
+    """Matrix ``(z, x)`` of linear interpolation."""
     values = np.eye(len(x))
     if periodic:
         z = (z - x[0]) % 1.0 + x[0]
         x, values = np.append(x, x[0] + 1.0), np.concatenate([values, values[:1]])
-    return np.stack([np.interp(z, x, row) for row in values.T])
+    return np.stack([np.interp(z, x, row) for row in values.T], axis=1)
 
 
 def _gap(points: Points) -> float:

@@ -12,6 +12,10 @@ grid go in as they are. :func:`use_fft` decides between the two; both give the s
 In two dimensions the modes are (k1, k2) and (-k1, k2), k1 and k2 from 0 on: Q = 2 K1 K2 of them (Q = K in one).
 A spectrum has the shape ``(members, Q, 2, batch, channels)`` with real and imaginary parts on the axis of two, which
 is what the product with the weights of each mode wants.
+
+Functions are held points first, ``(members, *points, batch, channels)``, and the last axis of a grid comes first of
+the points. So the products from the left that make up a transform leave the modes where a spectrum has them, and
+nothing is ever reordered.
 """
 
 import math
@@ -69,70 +73,86 @@ def weights(points: Points, period: float) -> NDArray[np.float64]:
     return np.diff(edges)
 
 
+def points_first(values: Tensor) -> Tensor:
+    """A view of functions ``(M, B, C, *grid)`` as the layers want them, ``(M, *points, B, C)``."""
+    return values.permute(0, *range(values.ndim - 1, 2, -1), 1, 2)
+
+
+def points_last(values: Tensor) -> Tensor:
+    """The inverse of :func:`points_first`."""
+    return values.permute(0, -2, -1, *range(values.ndim - 3, 0, -1))
+
+
+def product_along(values: Tensor, matrix: Tensor, axis: int) -> Tensor:
+    """The product of ``(new, old)`` with functions ``(M, *points, B, C)`` along an axis of their grid."""
+    place = values.ndim - 3 - axis
+    before, n, after = values.shape[:place], values.shape[place], values.shape[place + 1 :]
+    return _left(matrix, values.reshape(math.prod(before), n, -1)).view(*before, -1, *after)
+
+
+def _left(matrix: Tensor, values: Tensor) -> Tensor:
+    return torch.bmm(matrix.expand(len(values), -1, -1), values)
+
+
 @lru_cache(maxsize=1024)
 def matrices(
     mesh: Mesh, modes: tuple[int, ...], inverse: bool, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, ...]:
-    """The products that make up a transform, one per axis.
+    """The products that make up a transform, one per axis, to be applied from the left.
 
-    The last axis is real: ``(N, 2K)`` with columns (k, part). The first of two takes real and imaginary parts together,
-    ``(2N, 4K)`` with rows (part, point) and columns (sign of k1, part, k1). The inverse's are of the transposed shapes.
+    The last axis is real: ``(2K, N)`` with rows (k, part). The first of two takes real and imaginary parts together,
+    ``(4K, 2N)`` with rows (sign of k1, k1, part) and columns (part, point). The inverse's are of the transposed shapes.
     """
     made = [_last_axis(mesh.axes[-1], mesh.periods[-1], modes[-1], inverse)]
     if len(modes) == 2:
         made.append(_first_axis(mesh.axes[0], mesh.periods[0], modes[0], inverse))
-    return tuple(torch.tensor(matrix, dtype=dtype, device=device) for matrix in made)
+    return tuple(torch.tensor(matrix.copy(), dtype=dtype, device=device) for matrix in made)
 
 
 def _last_axis(points: Points, period: float, modes: int, inverse: bool) -> NDArray[np.float64]:
-    angle = 2 * np.pi / period * np.outer(points, np.arange(modes))
-    both = np.stack([np.cos(angle), -np.sin(angle)], axis=-1).reshape(len(points), 2 * modes)
+    angle = 2 * np.pi / period * np.outer(np.arange(modes), points)
+    both = np.stack([np.cos(angle), -np.sin(angle)], axis=1).reshape(2 * modes, len(points))
     if inverse:
         # Modes above zero stand for themselves and their conjugates.
-        return np.asarray((both * np.repeat(np.where(np.arange(modes) == 0, 1.0, 2.0), 2)).T)
-    return np.asarray(both * (weights(points, period) / period)[:, None])
+        return np.asarray((both * np.repeat(np.where(np.arange(modes) == 0, 1.0, 2.0), 2)[:, None]).T)
+    return np.asarray(both * (weights(points, period) / period))
 
 
 def _first_axis(points: Points, period: float, modes: int, inverse: bool) -> NDArray[np.float64]:
-    angle = 2 * np.pi / period * np.outer(points, np.arange(modes))
-    out = np.zeros((2, len(points), 2, 2, modes))  # (part in, point, sign, part out, k1)
+    angle = 2 * np.pi / period * np.outer(np.arange(modes), points)
+    out = np.zeros((2, modes, 2, 2, len(points)))  # (sign, k1, part out, part in, point)
     for i, sign in enumerate((1, -1)):
         # (a + ib) (cos - i sign sin)
-        out[0, :, i, 0] = np.cos(angle)
-        out[0, :, i, 1] = -sign * np.sin(angle)
-        out[1, :, i, 0] = sign * np.sin(angle)
-        out[1, :, i, 1] = np.cos(angle)
+        out[i, :, 0, 0] = np.cos(angle)
+        out[i, :, 1, 0] = -sign * np.sin(angle)
+        out[i, :, 0, 1] = sign * np.sin(angle)
+        out[i, :, 1, 1] = np.cos(angle)
     if inverse:
         # The transposed matrix turns the angle back. Modes with k1 = 0 occur twice.
-        out[..., 0] *= 0.5
+        out[:, 0] *= 0.5
     else:
-        out *= (weights(points, period) / period)[None, :, None, None, None]
-    flat = out.reshape(2 * len(points), 4 * modes)
+        out *= weights(points, period) / period
+    flat = out.reshape(4 * modes, 2 * len(points))
     return flat.T if inverse else flat
 
 
 def to_modes(values: Tensor, products: tuple[Tensor, ...]) -> Tensor:
-    """Functions ``(M, C, B, *grid)`` to their spectrum ``(M, Q, 2, B, C)``."""
-    m, c, b, *grid = values.shape
-    last = values.reshape(-1, grid[-1]) @ products[0]
-    if len(products) == 1:
-        return last.view(m, c, b, -1, 2).permute(0, 3, 4, 2, 1).contiguous()
-    first, second = grid[0], last.shape[-1] // 2
-    pairs = last.view(-1, first, second, 2).permute(0, 2, 3, 1).reshape(-1, 2 * first) @ products[1]
-    parts = pairs.view(m, c, b, second, 2, 2, -1)  # (M, C, B, K2, sign, part, K1)
-    return parts.permute(0, 3, 4, 6, 5, 2, 1).reshape(m, -1, 2, b, c)
+    """Functions ``(M, *points, B, C)`` to their spectrum ``(M, Q, 2, B, C)``."""
+    m, *_, b, c = values.shape
+    found = _left(products[0], values.reshape(m, values.shape[1], -1))
+    if len(products) == 2:
+        found = _left(products[1], found.view(-1, products[1].shape[1], b * c))
+    return found.view(m, -1, 2, b, c)
 
 
 def from_modes(spectrum: Tensor, products: tuple[Tensor, ...]) -> Tensor:
-    """A spectrum ``(M, Q, 2, B, C)`` to functions ``(M, C, B, *grid)``."""
-    m, q, _, b, c = spectrum.shape
+    """A spectrum ``(M, Q, 2, B, C)`` to functions ``(M, *points, B, C)``."""
+    m, _, _, b, c = spectrum.shape
     if len(products) == 1:
-        return (spectrum.permute(0, 4, 3, 1, 2).reshape(-1, 2 * q) @ products[0]).view(m, c, b, -1)
-    second, first = products[0].shape[0] // 2, products[1].shape[0] // 4
-    parts = spectrum.view(m, second, 2, first, 2, b, c).permute(0, 6, 5, 1, 2, 4, 3)
-    pairs = parts.reshape(-1, 4 * first) @ products[1]
-    last = pairs.view(m * c * b, 2 * second, -1).transpose(1, 2).reshape(-1, 2 * second) @ products[0]
-    return last.view(m, c, b, products[1].shape[1] // 2, -1)
+        return _left(products[0], spectrum.view(m, -1, b * c)).view(m, -1, b, c)
+    parts = _left(products[1], spectrum.view(-1, products[1].shape[1], b * c))
+    points = _left(products[0], parts.view(m, products[0].shape[1], -1))
+    return points.view(m, products[0].shape[0], -1, b, c)
 
 
 def multiply(spectrum: Tensor, weight: Tensor) -> Tensor:
@@ -171,7 +191,7 @@ class _FourierLayer(torch.autograd.Function):
         for mode in _zero_modes(synthesis):
             mixed[:, mode, 0] += bias.transpose(1, 2)
         out = from_modes(mixed, synthesis)
-        out.flatten(2).baddbmm_(local, values.flatten(2))
+        out.flatten(1, -2).baddbmm_(values.flatten(1, -2), local.transpose(1, 2))
         return out
 
     @staticmethod
@@ -180,27 +200,29 @@ class _FourierLayer(torch.autograd.Function):
         values, spectrum, weight, local = ctx.saved_tensors
         analysis, synthesis = ctx.products
         gradient = gradients[0].contiguous()
-        flat_gradient = gradient.flatten(2)
+        flat_gradient = gradient.flatten(1, -2)
         m, q, _, b, c = spectrum.shape
         turned = to_modes(gradient, tuple(p.T for p in synthesis))
         for_bias = torch.stack([turned[:, mode, 0] for mode in _zero_modes(synthesis)]).sum((0, 2))[..., None]
         real, imaginary = turned.unbind(2)
-        above = torch.stack([real, imaginary], dim=3)
-        below = torch.stack([imaginary, -real], dim=3)
-        outer = torch.stack([above, below], dim=2).view(m * q, 2 * b, -1)
+        both = real.new_empty(m, q, 2, b, 2, real.shape[-1])
+        both[:, :, 0, :, 0] = real
+        both[:, :, 0, :, 1] = both[:, :, 1, :, 0] = imaginary
+        torch.neg(real, out=both[:, :, 1, :, 1])
+        outer = both.view(m * q, 2 * b, -1)
         for_weight = torch.bmm(spectrum.reshape(m * q, 2 * b, c).transpose(1, 2), outer).view(weight.shape)
-        for_local = torch.bmm(flat_gradient, values.flatten(2).transpose(1, 2))
+        for_local = torch.bmm(flat_gradient.transpose(1, 2), values.flatten(1, -2))
         for_values = None
         if ctx.needs_input_grad[0]:
             through = torch.bmm(outer, weight.flatten(0, 1).transpose(1, 2)).view(m, q, 2, b, c)
             for_values = from_modes(through, tuple(p.T for p in analysis))
-            for_values.flatten(2).baddbmm_(local.transpose(1, 2), flat_gradient)
+            for_values.flatten(1, -2).baddbmm_(flat_gradient, local)
         return for_values, for_weight, for_local, for_bias, None, None
 
 
 def _zero_modes(synthesis: tuple[Tensor, ...]) -> tuple[int, ...]:
     """Where the constant is among the modes; in two dimensions it occurs twice, as k1 = 0 and as -k1 = 0."""
-    return (0,) if len(synthesis) == 1 else (0, synthesis[1].shape[0] // 4)
+    return (0,) if len(synthesis) == 1 else (0, synthesis[1].shape[1] // 4)
 
 
 def fourier_layer(
@@ -212,15 +234,15 @@ def fourier_layer(
     modes: tuple[int, ...],
     fft: bool | None = None,
 ) -> Tensor:
-    """W v + b + the lowest modes of v times their weights, for ``v`` of shape ``(M, C, B, *grid)``.
+    """W v + b + the lowest modes of v times their weights, for ``v`` of shape ``(M, *points, B, C)``.
 
     ``weight`` is ``(M, Q, C, 2 C')``, ``local`` ``(M, C', C)`` and ``bias`` ``(M, C', 1)``. ``fft`` forces one of the
     two ways to transform; None lets the size decide.
     """
     if fft if fft is not None else use_fft(mesh, modes):
         through_modes = _convolve_fft(values, weight, mesh, modes)
-        flat = torch.baddbmm(through_modes.flatten(2), local, values.flatten(2)) + bias
-        return flat.view(through_modes.shape)
+        flat = torch.baddbmm(through_modes.flatten(1, -2), values.flatten(1, -2), local.transpose(1, 2))
+        return (flat + bias.transpose(1, 2)).view(through_modes.shape)
     analysis = matrices(mesh, modes, False, values.dtype, values.device)
     synthesis = matrices(mesh, modes, True, values.dtype, values.device)
     return _FourierLayer.apply(values, weight, local, bias, analysis, synthesis)  # type: ignore[no-any-return, no-untyped-call]
@@ -229,7 +251,7 @@ def fourier_layer(
 def convolve(values: Tensor, weight: Tensor, mesh: Mesh, modes: tuple[int, ...], fft: bool | None = None) -> Tensor:
     """The convolution of :func:`fourier_layer` alone: the lowest modes times ``weight``, all others dropped."""
     shape = (values.shape[0], weight.shape[-1] // 2)
-    nothing = values.new_zeros(*shape, values.shape[1]), values.new_zeros(*shape, 1)
+    nothing = values.new_zeros(*shape, values.shape[-1]), values.new_zeros(*shape, 1)
     return fourier_layer(values, weight, *nothing, mesh, modes, fft)
 
 
@@ -265,6 +287,7 @@ def _padded_length(points: Points, period: float) -> int | None:
 
 def _convolve_fft(values: Tensor, weight: Tensor, mesh: Mesh, modes: tuple[int, ...]) -> Tensor:
     """The same by torch.fft: zero-padded to the period, with the phase of the first point, which need not be at 0."""
+    values = points_last(values)
     lengths = [_padded_length(points, period) for points, period in zip(mesh.axes, mesh.periods, strict=True)]
     if None in lengths:
         raise ValueError("a fast transform needs uniform axes that fit their periods evenly")
@@ -283,15 +306,14 @@ def _convolve_fft(values: Tensor, weight: Tensor, mesh: Mesh, modes: tuple[int, 
     )
     phase = torch.as_tensor(np.exp(-1j * np.asarray(angle)), device=values.device).to(kept.dtype)
     kept = kept * phase
-    m, _, b = kept.shape[:3]
     # Into the common order of modes, (k2, sign, k1), and back.
     ordered = kept.transpose(-1, -2).flatten(3) if len(modes) == 2 else kept
-    mixed = multiply(torch.view_as_real(ordered).permute(0, 3, 4, 2, 1).contiguous(), weight)
-    result = torch.view_as_complex(mixed.permute(0, 4, 3, 1, 2).contiguous())
+    mixed = multiply(torch.view_as_real(ordered).permute(0, 3, 4, 1, 2).contiguous(), weight)
+    result = torch.view_as_complex(mixed.permute(0, 3, 4, 1, 2).contiguous())
     if len(modes) == 2:
         result = result.view(*result.shape[:3], modes[1], 2 * modes[0]).transpose(-1, -2)
     result = result * phase.conj()
-    full = torch.zeros(m, result.shape[1], b, *spectrum.shape[3:], dtype=result.dtype, device=result.device)
+    full = torch.zeros(*result.shape[:3], *spectrum.shape[3:], dtype=result.dtype, device=result.device)
     if len(modes) == 2:
         half = torch.ones(2 * modes[0], 1, dtype=values.dtype, device=values.device)
         half[0] = half[modes[0]] = 0.5
@@ -302,7 +324,7 @@ def _convolve_fft(values: Tensor, weight: Tensor, mesh: Mesh, modes: tuple[int, 
     out: Tensor = torch.fft.irfftn(full, s=lengths, dim=dims, norm="forward")
     for axis, n in enumerate(mesh.shape):
         out = out.narrow(axis - len(modes), 0, n)
-    return out
+    return points_first(out).contiguous()
 
 
 def _pad(values: Tensor, length: int) -> Tensor:
