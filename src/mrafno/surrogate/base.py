@@ -21,6 +21,7 @@ from mrafno.surrogate.adapters import Build, MemberModules, Model
 from mrafno.surrogate.batches import Batches, folds, periods
 from mrafno.surrogate.divergence import make_up, refuse_broken
 from mrafno.surrogate.held_in import HeldInExamples, Reporter, Watch
+from mrafno.surrogate.memory import steady_memory
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.presets import network_preset, suited, training_preset
 from mrafno.surrogate.shapes import as_functions
@@ -254,7 +255,7 @@ class Surrogate(abc.ABC):
         f, level, mesh = self._placed(f, level, grid)
         network, masks = self._network()
         means, log_vars = [], []
-        with torch.no_grad():
+        with torch.no_grad(), steady_memory():
             for chunk in self._chunks(f, mesh, network.members):
                 mean, log_var = network(chunk, mesh, level, masks=masks)
                 means.append(mean.double().cpu().numpy())
@@ -270,7 +271,7 @@ class Surrogate(abc.ABC):
         """Output of the last Fourier layer, averaged over samples: ``(n, width, *grid)``; arguments as of predict."""
         f, level, mesh = self._placed(f, level, grid)
         network, masks = self._network()
-        with torch.no_grad():
+        with torch.no_grad(), steady_memory():
             parts = [
                 network.features(chunk, mesh, level, masks).mean(0).double().cpu().numpy()
                 for chunk in self._chunks(f, mesh, network.members)

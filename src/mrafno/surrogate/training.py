@@ -11,10 +11,8 @@ losses are summed, so that one pass trains all of them and none influences anoth
     likelihood weighs an example by the inverse of its variance and so neglects the hard ones; this does not.
 """
 
-import ctypes
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
@@ -23,6 +21,7 @@ from torch import Tensor
 
 from mrafno.errors import SurrogateError, TrainingError
 from mrafno.surrogate.batches import Batches
+from mrafno.surrogate.memory import steady_memory
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.spectral import Mesh
 
@@ -281,22 +280,3 @@ def forget(optimiser: torch.optim.Optimizer, member: int) -> None:
 def adam(network: MemberFNO, settings: TrainingSettings) -> torch.optim.Optimizer:
     """Adam with decoupled weight decay."""
     return torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=settings.weight_decay, fused=True)
-
-
-@contextmanager
-def steady_memory() -> Iterator[None]:
-    """Let the C library keep freed memory: returning large blocks to the system costs a quarter of a step's time."""
-    try:
-        tune = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):
-        yield
-        return
-    trim_threshold, top_pad, mmap_threshold = -1, -2, -3
-    tune(mmap_threshold, 1 << 30)
-    tune(trim_threshold, (1 << 31) - 1)
-    tune(top_pad, 1 << 28)
-    try:
-        yield
-    finally:
-        tune(trim_threshold, 1 << 20)
-        tune(top_pad, 1 << 17)
