@@ -641,9 +641,10 @@ def test_no_samples_are_refused(kind):
         made(kind, samples=0)
 
 
-def test_a_level_without_examples_is_predicted_as_the_nearest_below():
-    """Its embedding has not been trained, so what it would say depends on the initialisation only."""
-    surrogate = made("point")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_level_without_examples_is_predicted_as_the_nearest_below(kind):
+    """Its embedding and its correction have not been trained: what they would say depends on how they began only."""
+    surrogate = made(kind)
     surrogate.fit(Dataset.of(LINE, [waves(LINE, (6, 6))[0], None]))
     f = np.ones((1, 1, 20))
     assert equal(surrogate.predict(f, 1), surrogate.predict(f, 0, grid=LINE.grids[1]))

@@ -157,9 +157,11 @@ class Langevin(Surrogate):
             iterations=max(2 * self._samples, settings.iterations - first), schedule="constant", rate=self.step
         )
         values = batches.total_values
-        scales = [_preconditioner(optimiser, p, values, self.step) for p in network.parameters()]
+        # Corrections of a level without examples have no gradient and no say: they stay as they are.
+        moved: list[Tensor] = [p for p in network.parameters() if p in optimiser.state]
+        scales = [_preconditioner(optimiser, p, values, self.step) for p in moved]
         generator = torch.Generator().manual_seed(seed_of(self.seed, self.fits, 3))
-        dynamics = Dynamics(list(network.parameters()), scales, values, generator, self.step, _LONGEST)
+        dynamics = Dynamics(moved, scales, values, generator, self.step, _LONGEST)
         states: list[dict[str, Tensor]] = []
         # The first half of the chain forgets the optimum; the rest is kept at equal distances.
         distance = rest.iterations // (2 * self._samples)
