@@ -75,6 +75,7 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "warm_iterations": 400,
             "early_iterations": 1100,
             "brief_iterations": 25,
+            "brief_batch": 10,
         }
     else:
         values = {"iterations": 4000, "batch": 40, "few": 400, "warm_rate": 2e-3}

@@ -60,7 +60,7 @@ class TrainingSettings:
             ensemble leave out different ones, so that together they learn from all.
         warm_iterations, warm_batch, warm_rate: those of a fit that goes on from the last one. It too goes through the
             whole schedule, so that it ends at rest.
-        brief_iterations, brief_rate: those of one that only takes in a few examples.
+        brief_iterations, brief_batch, brief_rate: those of one that only takes in a few examples.
         early_iterations: those of a short fit from scratch, which early in a run is better than going on; its batch is
             that of warm ones.
     """
@@ -79,12 +79,13 @@ class TrainingSettings:
     warm_batch: int = 20
     warm_rate: float = 4e-3
     brief_iterations: int = 40
+    brief_batch: int = 20
     brief_rate: float = 1e-3
     early_iterations: int = 2500
 
     def __post_init__(self) -> None:
-        sizes = ("iterations", "batch", "warm_iterations", "warm_batch", "brief_iterations", "early_iterations")
-        for name in (*sizes, "rate", "warm_rate", "brief_rate"):
+        sizes = ("iterations", "batch", "warm_iterations", "warm_batch", "brief_iterations", "brief_batch")
+        for name in (*sizes, "early_iterations", "rate", "warm_rate", "brief_rate"):
             if getattr(self, name) <= 0:
                 raise SurrogateError(f"training: {name} must be positive, got {name} {getattr(self, name)}.")
         if self.schedule not in get_args(Schedule):
@@ -117,7 +118,7 @@ class TrainingSettings:
         # Few examples take fewer passes.
         known_of_few = examples / self.few if self.few else 1.0
         if warm and brief:
-            changes |= {"iterations": self.brief_iterations, "batch": self.warm_batch, "rate": self.brief_rate}
+            changes |= {"iterations": self.brief_iterations, "batch": self.brief_batch, "rate": self.brief_rate}
         elif warm:
             iterations = max(1, round(min(1.0, 0.4 + 1.2 * known_of_few) * self.warm_iterations))
             changes |= {"iterations": iterations, "batch": self.warm_batch, "rate": self.warm_rate}
