@@ -586,6 +586,29 @@ def test_whole_fits_begin_anew_while_examples_are_few(tmp_path, monkeypatch, few
 
 
 @pytest.mark.parametrize(
+    ("method", "inference"), [("mra-uhat", "sgld"), ("mra-auto", "svi"), ("mra-u", "dropout"), ("coreset-mix", "point")]
+)
+def test_every_way_of_inference_chooses_and_is_resumed(tmp_path, method, inference):
+    with runs.ready(tmp_path / "run", method, inference=inference) as run:
+        assert run.surrogate.name == inference
+        for _ in range(2):
+            [query] = run.ask(1)
+            runs.answer(run, [query])
+            run.train()
+        expected = runs.weights(run), runs.choices(run.state)
+    shutil.rmtree(tmp_path / "run" / "surrogate", ignore_errors=True)
+    with Run.open(tmp_path / "run", runs.tiny()) as run:
+        assert (runs.weights(run), runs.choices(run.state)) == expected
+        assert run.surrogate.name == inference
+
+
+def test_a_run_whose_inference_cannot_choose_is_not_begun(tmp_path):
+    with pytest.raises(AcquisitionError, match="mra-u: information is measured between the samples"):
+        runs.create(tmp_path / "run", "mra-u", inference="point")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
     ("method", "retrain", "fate"),
     [
         *[("mra-uhat", "warm", fate) for fate in ("missing", "old", "damaged", "description", "empty", "foreign")],

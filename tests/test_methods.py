@@ -1,11 +1,13 @@
 """The table of methods is the design's."""
 
 import re
+from typing import get_args
 
 import pytest
 
 from mrafno import methods
 from mrafno.errors import AcquisitionError
+from mrafno.kinds import Inference
 from mrafno.methods import METHODS, get_method
 from mrafno.surrogate.inference import SURROGATES
 
@@ -51,3 +53,19 @@ def test_the_table_in_the_docstring_tells_the_same():
             assert (levels, named[0].levels) == ("all", "mix")
         assert all((m.inference, m.utility) == (inference, utility) for m in named)
     assert len(rows) == 7
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_sample_is_enough_for_random_and_coreset_choice_only(name):
+    method = get_method(name)
+    assert method.inferred(None) == method.inference
+    assert method.inferred("sgld") == "sgld"
+    if name.startswith(("random", "coreset")):
+        assert method.inferred("point") == "point"
+    else:
+        with pytest.raises(AcquisitionError, match=f"{name}: information is measured between .* random or coreset"):
+            method.inferred("point")
+
+
+def test_settings_know_every_way_of_inference():
+    assert set(get_args(Inference)) == set(SURROGATES)

@@ -46,6 +46,7 @@ def test_a_name_like_no_other_tells_all():
         ("batch", (0,)),
         ("brief", (0, 1.5)),
         ("members", (1, 0)),
+        ("inference", ("mcmc", 1)),
         ("evaluate", (0,)),
         ("retries", (-1, math.inf)),
         ("targets", (0, 2.0)),

@@ -66,7 +66,7 @@ class AskTell(Learning):
             examples: of earlier simulations, in place of as many initial ones; see :mod:`mrafno.importing`.
         """
         chosen = RunSettings.of(**settings)
-        get_method(method)
+        get_method(method).inferred(chosen.inference)
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise RunError(f"run: the seed must be a whole number, 0 or more, got {seed!r}.")
         data: dict[str, Any] = {

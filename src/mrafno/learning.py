@@ -185,9 +185,10 @@ class Learning:
         from mrafno.surrogate import get_surrogate
 
         settings: dict[str, Any] = {"preset": self.settings.preset, "seed": self.state.seed}
-        if self.method.inference == "ensemble":
+        inference = self.method.inferred(self.settings.inference)
+        if inference == "ensemble":
             settings["members"] = self.settings.members
-        return get_surrogate(self.method.inference, self.task.domain, **settings)
+        return get_surrogate(inference, self.task.domain, **settings)
 
     def _saved(self) -> "Surrogate | None":
         """The checkpoint, if there is one that fits the ledger."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mrafno.errors import AcquisitionError
+from mrafno.kinds import Inference
 
 Levels = Literal["low", "high", "mix"]
 
@@ -29,14 +30,14 @@ class Method:
     """How the next example is chosen.
 
     Attributes:
-        inference: name of the surrogate, see :mod:`mrafno.surrogate`.
+        inference: name of the surrogate, see :mod:`mrafno.surrogate`, unless a run is set to another.
         utility: what a candidate at a level is worth.
         levels: the meshes it may ask for.
         scheduled: whether utilities are divided by scheduled costs.
     """
 
     name: str
-    inference: Literal["ensemble", "dropout"]
+    inference: Inference
     utility: Literal["u", "u-hat", "predvar", "random", "coreset", "auto"]
     levels: Levels = "mix"
     scheduled: bool = True
@@ -44,6 +45,15 @@ class Method:
     def allowed(self, resolutions: int) -> tuple[int, ...]:
         """The levels it may ask for, of ``resolutions`` levels."""
         return {"low": (0,), "high": (resolutions - 1,), "mix": tuple(range(resolutions))}[self.levels]
+
+    def inferred(self, chosen: Inference | None) -> Inference:
+        """The way of inference: the chosen one, if this method can choose by it, or its own."""
+        if chosen == "point" and self.utility not in ("random", "coreset"):
+            raise AcquisitionError(
+                f"{self.name}: information is measured between the samples of a prediction, and point has one. "
+                "Choose ensemble, dropout, sgld or svi, or a random or coreset method."
+            )
+        return chosen or self.inference
 
 
 METHODS: dict[str, Method] = {

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, get_args
 
 from mrafno.errors import RunError, hint
-from mrafno.kinds import Preset, Retrain, Schedule
+from mrafno.kinds import Inference, Preset, Retrain, Schedule
 
 #: Known examples for each new one that may wait to be learnt from. One output tells nearly all that a few members
 #: disagree about, so whatever is chosen before they have learnt from it is chosen almost blindly.
@@ -28,6 +28,8 @@ class RunSettings:
         renormalise: whether scheduled costs are divided by their sum.
         targets: candidates that u-hat asks about, drawn anew each step; None for all that remain.
         candidates: candidates scored, drawn anew each step; None for all that remain.
+        inference: of the surrogate: ``ensemble``, ``point``, ``dropout``, ``sgld`` or ``svi``; None for the method's
+            own. ``point`` has one sample, so only random and coreset methods can choose with it.
         preset: of the surrogate, ``fast`` or ``paper``.
         members: of the ensemble.
         retrain: ``warm`` goes on from the last weights, but for whole fits on few examples; ``scratch`` begins anew
@@ -53,6 +55,7 @@ class RunSettings:
     renormalise: bool = True
     targets: int | None = None
     candidates: int | None = None
+    inference: Inference | None = None
     preset: Preset = "fast"
     members: int = 5
     retrain: Retrain = "warm"
@@ -83,6 +86,9 @@ class RunSettings:
             if getattr(self, name) not in get_args(kind):
                 known = ", ".join(get_args(kind))
                 raise RunError(f"settings: unknown {name} {getattr(self, name)!r}. Choose one of {known}.")
+        if self.inference is not None and self.inference not in get_args(Inference):
+            known = ", ".join(get_args(Inference))
+            raise RunError(f"settings: unknown inference {self.inference!r}. Choose one of {known}.")
         if not (_real(self.alpha) and self.alpha >= 0):
             raise RunError(f"settings: alpha must be 0 or more, got {self.alpha!r}.")
         if not (_real(self.refresh) and 0 <= self.refresh <= 1):
