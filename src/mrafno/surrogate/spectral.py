@@ -270,7 +270,7 @@ def use_fft(mesh: Mesh, modes: tuple[int, ...]) -> bool:
 
 
 #: How many columns of a product cost as much as one butterfly level of a fast transform.
-FFT_FACTOR = 15.0
+FFT_FACTOR = 28.0
 
 
 def _padded_length(points: Points, period: float) -> int | None:
