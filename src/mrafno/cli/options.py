@@ -213,7 +213,7 @@ Setting = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE", autocompletion=complete_setting, rich_help_panel=_SURROGATE,
-        help="Any setting of a run, also those without a flag: renormalise, targets, candidates, refresh, brief, "
-        "first, test_seed, retries, lease. May be repeated.",
+        help="Any setting of a run, also those without a flag: inference, renormalise, targets, candidates, refresh, "
+        "brief, first, test_seed, retries, lease. May be repeated.",
     ),
 ]  # fmt: skip
