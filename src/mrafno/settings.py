@@ -82,13 +82,15 @@ class RunSettings:
         for name in ("targets", "candidates", "brief", "first", "iterations"):
             if getattr(self, name) is not None:
                 _whole(name, getattr(self, name), 1)
-        for name, kind in (("schedule", Schedule), ("preset", Preset), ("retrain", Retrain)):
-            if getattr(self, name) not in get_args(kind):
-                known = ", ".join(get_args(kind))
-                raise RunError(f"settings: unknown {name} {getattr(self, name)!r}. Choose one of {known}.")
-        if self.inference is not None and self.inference not in get_args(Inference):
-            known = ", ".join(get_args(Inference))
-            raise RunError(f"settings: unknown inference {self.inference!r}. Choose one of {known}.")
+        for name, known in (
+            ("schedule", get_args(Schedule)),
+            ("inference", (*get_args(Inference), None)),
+            ("preset", get_args(Preset)),
+            ("retrain", get_args(Retrain)),
+        ):
+            if getattr(self, name) not in known:
+                names = ", ".join(map(str, known))
+                raise RunError(f"settings: unknown {name} {getattr(self, name)!r}. Choose one of {names}.")
         if not (_real(self.alpha) and self.alpha >= 0):
             raise RunError(f"settings: alpha must be 0 or more, got {self.alpha!r}.")
         if not (_real(self.refresh) and 0 <= self.refresh <= 1):

@@ -17,21 +17,22 @@ def steady_memory() -> Iterator[None]:
     """Let the C library keep freed memory until the outermost of these blocks ends.
 
     Activations are large and short-lived. Returning each to the system and asking for it again costs a quarter of a
-    training step's time, and as much of a prediction's.
+    training step's time and a fifth of a prediction's.
     """
     try:
         tune = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         yield
         return
-    _enter(tune, 1)
+    _count(tune, 1)
     try:
         yield
     finally:
-        _enter(tune, -1)
+        _count(tune, -1)
 
 
-def _enter(tune: "ctypes._NamedFuncPointer", change: int) -> None:
+def _count(tune: "ctypes._NamedFuncPointer", change: int) -> None:
+    """Count who is inside; the first to come tunes, the last to go tunes back."""
     global _inside
     with _lock:
         before, _inside = _inside, _inside + change
