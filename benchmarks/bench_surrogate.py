@@ -39,8 +39,9 @@ from mrafno.grids import Domain, Grid
 from mrafno.surrogate import Ensemble
 from mrafno.surrogate.batches import Batches
 from mrafno.surrogate.network import MemberFNO
+from mrafno.surrogate.objective import example_losses, network_objective
 from mrafno.surrogate.spectral import FFT_FACTOR, Mesh, convolve
-from mrafno.surrogate.training import adam, example_losses, network_objective, train
+from mrafno.surrogate.training import adam, train
 from tests.oracles.fno import plain_member
 
 MEMBERS = 5

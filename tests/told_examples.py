@@ -8,6 +8,7 @@ import torch
 from mrafno.dataset import Dataset, Normaliser
 from mrafno.grids import Domain, Grid
 from mrafno.surrogate.batches import Batches
+from mrafno.surrogate.network import MemberFNO, NetworkSettings
 from mrafno.surrogate.training import TrainingSettings
 
 SEEDS = [[0, 0], [0, 1], [0, 2]]
@@ -34,3 +35,30 @@ UNIT = Normaliser((0.0,), (1.0,), (0.0,), (1.0,))
 
 def batches_of(data, *, held_in=None, seeds=SEEDS, **settings):
     return Batches(data, UNIT, TrainingSettings(**settings), seeds, held_in=held_in, dtype=torch.float64)
+
+
+def smooth_data(domain, sizes, seed=0):
+    rng = np.random.default_rng(seed)
+    pairs = []
+    for n, grid in zip(sizes, domain.grids, strict=True):
+        angle = 2 * np.pi * (grid.axes[0] + rng.uniform(size=(n, 1, 1)))
+        pairs.append((np.sin(angle), np.cos(angle)))
+    return Dataset.of(domain, pairs)
+
+
+def network_and_batches(loss, seeds=(1, 2), **settings):
+    domain = domain_of((8,), (12,))
+    data = smooth_data(domain, (4, 3))
+    batches = Batches(
+        data,
+        Normaliser.fit(data),
+        TrainingSettings(batch=4, loss=loss, **settings),
+        SEEDS[: len(seeds)],
+        dtype=torch.float64,
+    )
+    network = MemberFNO(
+        NetworkSettings(in_channels=1, out_channels=1, levels=2, dim=1, width=4, modes=(3,), layers=2, hidden=4),
+        len(seeds),
+        torch.float64,
+    )
+    return network.initialise(seeds), batches

@@ -13,10 +13,10 @@ from mrafno.errors import SurrogateError
 from mrafno.grids import Domain, Grid
 from mrafno.surrogate import get_surrogate
 from mrafno.surrogate.network import MemberFNO, NetworkSettings
+from mrafno.surrogate.objective import passes
 from mrafno.surrogate.presets import network_preset
 from mrafno.surrogate.refinement import interpolate, neighbourhood, resolves, thin, working_mesh
 from mrafno.surrogate.spectral import Mesh, points_first, points_last
-from mrafno.surrogate.training import passes
 from mrafno.tasks import get_task
 
 

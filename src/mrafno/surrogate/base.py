@@ -23,10 +23,11 @@ from mrafno.surrogate.divergence import make_up, refuse_broken
 from mrafno.surrogate.held_in import HeldInExamples, Reporter, Watch
 from mrafno.surrogate.memory import steady_memory
 from mrafno.surrogate.network import MemberFNO
+from mrafno.surrogate.objective import bounded, network_objective
 from mrafno.surrogate.presets import network_preset, suited, training_preset
 from mrafno.surrogate.shapes import as_functions
 from mrafno.surrogate.spectral import Mesh
-from mrafno.surrogate.training import History, TrainingSettings, adam, bounded, network_objective, train
+from mrafno.surrogate.training import History, TrainingSettings, adam, train
 
 Units = Literal["physical", "normalised"]
 #: Numbers that a layer's activations may take in one chunk of a prediction.

@@ -29,7 +29,8 @@ from mrafno.surrogate.base import Surrogate, seed_of
 from mrafno.surrogate.batches import Batches
 from mrafno.surrogate.divergence import detached
 from mrafno.surrogate.network import MemberFNO
-from mrafno.surrogate.training import History, TrainingSettings, adam, network_objective
+from mrafno.surrogate.objective import network_objective
+from mrafno.surrogate.training import History, TrainingSettings, adam
 
 
 class Optimised(Surrogate):

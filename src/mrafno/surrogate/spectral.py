@@ -87,7 +87,15 @@ def product_along(values: Tensor, matrix: Tensor, axis: int) -> Tensor:
     """The product of ``(new, old)`` with functions ``(M, *points, B, C)`` along an axis of their grid."""
     place = values.ndim - 3 - axis
     before, n, after = values.shape[:place], values.shape[place], values.shape[place + 1 :]
-    return _left(matrix, values.reshape(math.prod(before), n, -1)).view(*before, -1, *after)
+    flat = values.reshape(math.prod(before), n, -1)
+    if flat.shape[2] >= _NARROW:
+        return _left(matrix, flat).view(*before, -1, *after)
+    together = torch.mm(matrix, flat.transpose(0, 1).reshape(n, -1))
+    return together.view(len(matrix), len(flat), -1).transpose(0, 1).reshape(*before, -1, *after)
+
+
+#: Products with fewer columns are made for all members at once: libraries are slow at narrow ones.
+_NARROW = 16
 
 
 def _left(matrix: Tensor, values: Tensor) -> Tensor:

@@ -1,35 +1,23 @@
-r"""The one training loop.
+"""The one training loop: a network with a member axis, fitted to examples on several grids.
 
-A network with a member axis is fitted to examples on several grids. Every member draws its own minibatches; their
-losses are summed, so that one pass trains all of them and none influences another. The losses of an example:
-
-``likelihood``
-    the exact Gaussian one, :math:`\tfrac d2 \log 2\pi + \tfrac d2 \eta + \tfrac12 e^{-\eta} |y - \mu|^2`, divided by
-    the average number of values per example (which moves no minimum);
-``composite``
-    the relative L2 error of the mean, and for the variance branch alone the likelihood given that mean. Joint maximum
-    likelihood weighs an example by the inverse of its variance and so neglects the hard ones; this does not.
+One pass trains all members; see :mod:`mrafno.surrogate.objective` for what is minimised.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from mrafno.errors import SurrogateError, TrainingError
-from mrafno.surrogate.batches import Batches
 from mrafno.surrogate.memory import steady_memory
 from mrafno.surrogate.network import MemberFNO
-from mrafno.surrogate.spectral import Mesh
+from mrafno.surrogate.objective import Loss, Objective
 
-Loss = Literal["likelihood", "composite"]
 Schedule = Literal["onecycle", "cosine", "constant"]
 
-#: Bounds of a log-variance in normalised units: standard deviations from a thousandth to ten times the data's own.
-LOG_VAR_BOUNDS = (math.log(1e-6), math.log(1e2))
 #: A member whose loss is not finite, or has grown to this many times what it began with, has diverged.
 DIVERGED = 1e4
 _MAX_RESTARTS = 5
@@ -136,33 +124,6 @@ class TrainingSettings:
         return asdict(self)
 
 
-def bounded(log_var: Tensor) -> Tensor:
-    """A log-variance softly held inside :data:`LOG_VAR_BOUNDS`."""
-    low, high = LOG_VAR_BOUNDS
-    log_var = low + torch.nn.functional.softplus(log_var - low)
-    return high - torch.nn.functional.softplus(high - log_var)
-
-
-def negative_log_likelihood(mean: Tensor, log_var: Tensor, target: Tensor) -> Tensor:
-    """The exact one, per example: ``(..., B, C, *grid)``, ``(..., B)``, ``(..., B, C, *grid)`` give ``(..., B)``."""
-    start = log_var.ndim
-    d = math.prod(target.shape[start:])
-    squares = torch.sum(torch.square(target - mean).flatten(start), dim=-1)
-    nll: Tensor = 0.5 * (d * math.log(2 * math.pi) + d * log_var + torch.exp(-log_var) * squares)
-    return nll
-
-
-def example_losses(mean: Tensor, log_var: Tensor, target: Tensor, loss: Loss, weight: float = 1.0) -> Tensor:
-    """Loss of each member and example, ``(M, B)``; ``weight`` is the share of a value in the likelihood."""
-    d = math.prod(target.shape[2:])
-    if loss == "likelihood":
-        return negative_log_likelihood(mean, bounded(log_var), target) * (weight / d)
-    norm = target.flatten(2).norm(dim=-1)
-    # A target that is nearly zero has no relative error: it is measured against a hundredth of a typical one.
-    relative: Tensor = (mean - target).flatten(2).norm(dim=-1) / norm.clamp_min(0.01 * math.sqrt(d))
-    return relative + negative_log_likelihood(mean.detach(), bounded(log_var), target) / d
-
-
 @dataclass
 class History:
     """What training went through: steps, the losses of all members at each, events in words, and the
@@ -172,49 +133,6 @@ class History:
     losses: list[list[float]] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     restarted: dict[int, int] = field(default_factory=dict)
-
-
-Objective = Callable[[], Tensor]
-#: Level, mesh, inputs and outputs of a minibatch.
-Drawn = tuple[int, Mesh, Tensor, Tensor]
-
-
-def passes(network: object, drawn: list[Drawn]) -> list[list[Drawn]]:
-    """Minibatches that go through the network's layers at once: those for which they work on the same mesh."""
-    if not isinstance(network, MemberFNO):
-        return [[one] for one in drawn]
-    groups: dict[Mesh, list[Drawn]] = {}
-    for one in drawn:
-        groups.setdefault(network.working_mesh(one[1]), []).append(one)
-    return list(groups.values())
-
-
-def network_objective(
-    network: Callable[..., tuple[Tensor, Tensor]],
-    batches: Batches,
-    loss: Loss,
-    masks: Callable[[int], Sequence[Tensor]] | None = None,
-) -> Objective:
-    """The average loss per example of each member, ``(M,)``, over one draw of minibatches."""
-
-    def objective() -> Tensor:
-        total: Tensor | float = 0.0
-        for parts in passes(network, list(batches.draw())):
-            chosen = masks(sum(f.shape[1] for _, _, f, _ in parts)) if masks else None
-            options: dict[str, Any] = {"masks": chosen, "detach_variance": loss == "composite"}
-            if len(parts) > 1:
-                found = cast(MemberFNO, network).together([(f, mesh, level) for level, mesh, f, _ in parts], **options)
-            else:
-                level, mesh, f, _ = parts[0]
-                found = [network(f, mesh, level, **options)]
-            for (mean, log_var), (level, _, _, y) in zip(found, parts, strict=True):
-                # A level counts by its examples, also where rounding gives it more or less of the minibatch.
-                average = example_losses(mean, log_var, y, loss, batches.values[level]).mean(1)
-                total = total + batches.shares[level] * average
-        assert isinstance(total, Tensor), "there is at least one level with examples"
-        return total
-
-    return objective
 
 
 def train(
