@@ -202,8 +202,9 @@ class _Replayed(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        weight = gradients[0]
-        derivatives: list[Tensor | None] = ctx.derivatives
-        if not bool((weight == 1).all()):  # a member's weights have a say in its own loss alone
-            derivatives = [d if d is None else d * weight.view(-1, *[1] * (d.ndim - 1)) for d in derivatives]
-        return None, None, *derivatives
+        weight, derivatives = gradients[0], ctx.derivatives
+        if bool((weight == 1).all()):
+            # The recording's own memory, which lasts until the next step: a copy would cost as much as the optimiser.
+            return None, None, *(d if d is None else d.detach() for d in derivatives)
+        # A member's weights have a say in its own loss alone.
+        return None, None, *(d if d is None else d * weight.view(-1, *[1] * (d.ndim - 1)) for d in derivatives)

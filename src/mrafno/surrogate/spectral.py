@@ -90,11 +90,11 @@ def product_along(values: Tensor, matrix: Tensor, axis: int) -> Tensor:
     flat = values.reshape(math.prod(before), n, -1)
     if flat.shape[2] >= _NARROW:
         return _left(matrix, flat).view(*before, -1, *after)
-    together = torch.mm(matrix, flat.transpose(0, 1).reshape(n, -1))
-    return together.view(len(matrix), len(flat), -1).transpose(0, 1).reshape(*before, -1, *after)
+    together = torch.mm(flat.transpose(1, 2).reshape(-1, n), matrix.T)
+    return together.view(len(flat), -1, len(matrix)).transpose(1, 2).reshape(*before, -1, *after)
 
 
-#: Products with fewer columns are made for all members at once: libraries are slow at narrow ones.
+#: Products with fewer columns are made for all members at once, as rows: libraries are slow at narrow matrices.
 _NARROW = 16
 
 

@@ -154,12 +154,14 @@ def train(
     history = History()
     restarts = 0
     limits: list[float] = []
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     with steady_memory():
         for step in range(settings.iterations):
             for group in optimiser.param_groups:
                 group["lr"] = settings.rate_at(step)
             losses = objective()
-            optimiser.zero_grad(set_to_none=True)
+            for parameter in parameters:
+                parameter.grad = None
             losses.sum().backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             if after_step:
