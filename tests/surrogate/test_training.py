@@ -186,7 +186,7 @@ def test_few_examples_are_held_small_and_their_levels_alike():
     assert iterations == [524, 910, 1300, 1300]
     early = [settings.of_fit((n, 0), warm=False, brief=True) for n in (1, 50, 100, 900)]
     assert [fit.iterations for fit in early] == [512, 1125, 1750, 2500]
-    assert {(fit.batch, fit.rate) for fit in early} == {(settings.warm_batch, settings.rate)}
+    assert {(fit.batch, fit.rate) for fit in early} == {(settings.early_batch, settings.rate)}
     brief = settings.of_fit((1, 0), warm=True, brief=True)
     assert (brief.iterations, brief.rate) == (settings.brief_iterations, settings.brief_rate)
     assert TrainingSettings(few=0).of_fit((1, 0), warm=True).iterations == 1300

@@ -78,7 +78,7 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "brief_batch": 10,
         }
     else:
-        values = {"iterations": 4000, "batch": 40, "few": 400, "warm_rate": 2e-3}
+        values = {"iterations": 4000, "batch": 40, "few": 400, "warm_batch": 40, "warm_rate": 2e-3}
     return TrainingSettings(**{**values, **_checked(TrainingSettings, changes)})
 
 

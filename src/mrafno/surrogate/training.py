@@ -49,8 +49,7 @@ class TrainingSettings:
         warm_iterations, warm_batch, warm_rate: those of a fit that goes on from the last one. It too goes through the
             whole schedule, so that it ends at rest.
         brief_iterations, brief_batch, brief_rate: those of one that only takes in a few examples.
-        early_iterations: those of a short fit from scratch, which early in a run is better than going on; its batch is
-            that of warm ones.
+        early_iterations, early_batch: those of a short fit from scratch, which early in a run is better than going on.
     """
 
     iterations: int = 3000
@@ -70,10 +69,11 @@ class TrainingSettings:
     brief_batch: int = 20
     brief_rate: float = 1e-3
     early_iterations: int = 2500
+    early_batch: int = 20
 
     def __post_init__(self) -> None:
         sizes = ("iterations", "batch", "warm_iterations", "warm_batch", "brief_iterations", "brief_batch")
-        for name in (*sizes, "early_iterations", "rate", "warm_rate", "brief_rate"):
+        for name in (*sizes, "early_iterations", "early_batch", "rate", "warm_rate", "brief_rate"):
             if getattr(self, name) <= 0:
                 raise SurrogateError(f"training: {name} must be positive, got {name} {getattr(self, name)}.")
         if self.schedule not in get_args(Schedule):
@@ -112,7 +112,7 @@ class TrainingSettings:
             changes |= {"iterations": iterations, "batch": self.warm_batch, "rate": self.warm_rate}
         elif brief:
             iterations = max(1, round(min(1.0, 0.2 + 2 * known_of_few) * self.early_iterations))
-            changes |= {"iterations": iterations, "batch": min(self.batch, self.warm_batch)}
+            changes |= {"iterations": iterations, "batch": min(self.batch, self.early_batch)}
         return self.changed(**changes)
 
     def changed(self, **changes: Any) -> "TrainingSettings":
