@@ -156,12 +156,14 @@ def replayed_steps(recorders):
     return [recorder.steps - 2 for recorder in recorders if recorder.recording is not None]
 
 
-def trained(kind, iterations, rows=(12, 5), weight=1.0, **settings):
+def trained(kind, iterations, rows=(12, 5), weight=1.0, fft=None, **settings):
     """Weights and losses of two members after some steps."""
     domain = domain_of((9,), (17,))
     data = data_of(domain, rows)
     network_settings = NetworkSettings(in_channels=1, out_channels=1, levels=2, dim=1, width=6, modes=(3,), **settings)
     network = MemberFNO(network_settings, 2).initialise([1, 2])
+    for layer in network.layers:
+        layer.fft = fft
     chosen = TrainingSettings(iterations=iterations, batch=6, loss=kind)
     batches = Batches(data, Normaliser.fit(data), chosen, SEEDS[:2])
     found = network_objective(network, batches, kind)
@@ -169,7 +171,10 @@ def trained(kind, iterations, rows=(12, 5), weight=1.0, **settings):
     return [p.detach().clone() for p in network.parameters()], history.losses
 
 
-@pytest.mark.parametrize(("kind", "settings"), [("likelihood", {}), ("composite", {"reach": 1, "spacing": (0.125,)})])
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [("likelihood", {}), ("composite", {"reach": 1, "spacing": (0.125,)}), ("composite", {"fft": True})],
+)
 @pytest.mark.parametrize("rows", [(12, 5), (12, 0)])
 def test_replayed_steps_give_the_same_bits(recorders, monkeypatch, kind, settings, rows):
     """Also where a level has no examples, so that its corrections have no derivative."""

@@ -35,8 +35,8 @@ Drawn = tuple[int, Mesh, Tensor, Tensor]
 
 #: Bounds of a log-variance in normalised units: standard deviations from a thousandth to ten times the data's own.
 LOG_VAR_BOUNDS = (math.log(1e-6), math.log(1e2))
-#: Steps of one kind after which recording one saves time.
-_WORTH = 100
+#: Steps of one kind after which one is recorded, which takes about as long as two.
+_WORTH = 5
 #: Numbers in a layer's activations above which arithmetic takes nearly all of a step's time.
 _LARGE = 1_000_000
 

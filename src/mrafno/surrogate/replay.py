@@ -1,23 +1,26 @@
 """Steps of training recorded once and replayed: the same operations on the same memory, with nothing between them.
 
 For small networks half of a step's time is not arithmetic: modules are called, a graph of derivatives is built and
-walked, views and results are made and forgotten. All of that is the same in every step. A :class:`Recording` traces a
-function once into its single operations, makes all views and all memory for results, and from then on only calls the
-operations that compute, in their order, each writing where it wrote before. The numbers are the same to the last bit.
+walked, views and results are made and forgotten. All of that is the same in every step. A :class:`Recording` listens to
+a function once, lays out memory for all its results, and from then on only calls the operations that compute, in their
+order, each writing where it wrote before. The numbers are the same to the last bit.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import torch
-from torch import Tensor, fx
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
 
-#: Results that only name what exists, though their schemas do not say so.
-_VIEWS = frozenset({torch.ops.aten._unsafe_view.default})
-#: Results that are memory and no numbers.
-_EMPTY = frozenset({torch.ops.aten.new_empty.default, torch.ops.aten.empty.memory_format})
+#: Operations whose results only name what exists, though their schemas do not say so, or are memory and no numbers.
+_NOTHING_TO_COMPUTE = frozenset(
+    {torch.ops.aten._unsafe_view.default, torch.ops.aten.new_empty.default, torch.ops.aten.empty.memory_format}
+)
 
 
 class Recording:
@@ -28,11 +31,12 @@ class Recording:
 
     def __init__(self, function: Callable[..., Sequence[Tensor | None]], examples: Sequence[Tensor]) -> None:
         self.inputs = [example.detach().clone() for example in examples]
-        traced = make_fx(lambda *tensors: list(function(*tensors)))(*self.inputs)
-        traced.graph.eliminate_dead_code()
-        self._calls: list[Callable[[], object]] = []
-        with torch.no_grad():
-            self.results = self._placed(traced)
+        function(*self.inputs)  # what is made once and then kept is no part of a recording
+        with _Tape() as tape:
+            results = function(*self.inputs)
+        layout = _Layout(tape.operations, results)
+        self._calls = [call for operation in tape.operations for call in layout.call(operation)]
+        self.results = [None if result is None else layout.moved(result) for result in results]
 
     def __call__(self, *tensors: Tensor) -> list[Tensor | None]:
         """The results for other numbers."""
@@ -42,80 +46,111 @@ class Recording:
                 call()
         return self.results
 
-    def _placed(self, traced: fx.GraphModule) -> list[Tensor | None]:
-        """Run every operation once, and note how to compute its result in its place again."""
-        found: dict[fx.Node, Any] = dict(zip(traced.graph.find_nodes(op="placeholder"), self.inputs, strict=True))
-        places = _Places(traced.graph)
-        for node in traced.graph.nodes:
-            if node.op == "placeholder":
-                continue
-            if node.op == "get_attr":
-                found[node] = getattr(traced, str(node.target))
-                continue
-            args, kwargs = fx.map_arg((node.args, node.kwargs), found.__getitem__)
-            if node.op == "output":
-                return list(args[0])
-            variant = None if _names(node) else _out_variant(node.target)
-            if variant is None:
-                found[node] = result = node.target(*args, **kwargs)
-                if not _names(node):
-                    self._calls.append(partial(_copied, result, node.target, args, kwargs))
-                elif _changes(node):
-                    self._calls.append(partial(node.target, *args, **kwargs))
-            else:
-                operation, name = variant
-                found[node] = places.of(node)
-                self._calls.append(partial(operation, *args, **kwargs, **{name: found[node]}))
-                self._calls[-1]()
-            places.leave(node)
-        raise AssertionError("a graph ends with its output")
+
+@dataclass(frozen=True)
+class _Operation:
+    """One call: the operation, what it was given and what it gave."""
+
+    name: Any
+    args: Any
+    kwargs: Any
+    result: Any
+
+    @property
+    def computes(self) -> bool:
+        """Whether its result is new: no view, and nothing that it was given to change."""
+        returned = self.name._schema.returns
+        return self.name not in _NOTHING_TO_COMPUTE and all(r.alias_info is None for r in returned)
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes what it is given."""
+        return bool(self.name._schema.is_mutable)
+
+    def tensors(self) -> Iterator[Tensor]:
+        """All that it has to do with."""
+        return _tensors((self.args, self.kwargs, self.result))
 
 
-class _Places:
+class _Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Hears every operation, those of derivatives included."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operations: list[_Operation] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if not any(isinstance(leaf, Tensor) for leaf in tree_leaves(result)):
+            raise RuntimeError(f"{func} gives a number, which may be another one in the next step")
+        self.operations.append(_Operation(func, args, kwargs, result))
+        return result
+
+
+class _Layout:
     """Memory for results, given again to a later one of the same size when nothing will look at the first any more."""
 
-    def __init__(self, graph: fx.Graph) -> None:
-        nodes = list(graph.nodes)
-        order = {node: i for i, node in enumerate(nodes)}
-        last: dict[fx.Node, int] = {}
-        for node in reversed(nodes):
-            # Whoever looks at a view looks at what it is a view of.
-            last[node] = max([order[node], *(last[user] if _names(user) else order[user] for user in node.users)])
-        self._leaving: dict[int, list[fx.Node]] = {}
-        for node, when in last.items():
-            self._leaving.setdefault(when, []).append(node)
-        self._order = order
-        self._taken: dict[fx.Node, Tensor] = {}
-        self._free: dict[tuple[torch.dtype, int], list[Tensor]] = {}
+    def __init__(self, operations: Sequence[_Operation], results: Sequence[Tensor | None]) -> None:
+        self._last: dict[int, float] = {
+            _memory(t): i for i, operation in enumerate(operations) for t in operation.tensors()
+        }
+        self._last |= {_memory(result): math.inf for result in results if result is not None}
+        self._places: dict[int, torch.UntypedStorage] = {}
+        self._free: dict[int, list[torch.UntypedStorage]] = {}
+        self._step = 0
 
-    def of(self, node: fx.Node) -> Tensor:
-        """Where the result of an operation goes."""
-        like = node.meta["tensor_meta"]
-        size = 1 + sum((n - 1) * stride for n, stride in zip(like.shape, like.stride, strict=True))
-        free = self._free.get((like.dtype, size))
-        self._taken[node] = memory = free.pop() if free else torch.empty(size, dtype=like.dtype)
-        return memory.as_strided(like.shape, like.stride)
+    def call(self, operation: _Operation) -> list[Callable[[], object]]:
+        """How to compute an operation's result again, if there is anything to compute; to be asked in their order."""
+        given = {_memory(t) for t in _tensors((operation.args, operation.kwargs))}
+        for result in _tensors(operation.result):
+            if _memory(result) not in given:
+                self._place(result)
+        calls: list[Callable[[], object]] = []
+        if operation.computes or operation.changes:
+            args, kwargs, result = tree_map(self._moved, (operation.args, operation.kwargs, operation.result))
+            variant = None if operation.changes else _out_variant(operation.name)
+            if operation.changes:
+                calls.append(partial(operation.name, *args, **kwargs))
+            elif variant is not None:
+                calls.append(partial(variant[0], *args, **kwargs, **{variant[1]: result}))
+            else:
+                calls.append(partial(_copied, result, operation.name, args, kwargs))
+        for memory in {_memory(t) for t in operation.tensors()} & self._places.keys():
+            if self._last[memory] == self._step:
+                place = self._places.pop(memory)
+                self._free.setdefault(place.nbytes(), []).append(place)
+        self._step += 1
+        return calls
 
-    def leave(self, node: fx.Node) -> None:
-        """After an operation: what nobody looks at from now on is free."""
-        for past in self._leaving.get(self._order[node], ()):
-            if past in self._taken:
-                memory = self._taken.pop(past)
-                self._free.setdefault((memory.dtype, memory.numel()), []).append(memory)
+    def _place(self, result: Tensor) -> None:
+        size = result.untyped_storage().nbytes()
+        free = self._free.get(size)
+        self._places[_memory(result)] = free.pop() if free else torch.UntypedStorage(size)  # type: ignore[no-untyped-call]
+
+    def moved(self, tensor: Tensor) -> Tensor:
+        """A tensor in its place; one that was there before stays where it is."""
+        if tensor.is_conj():
+            return self.moved(tensor.conj()).conj()
+        if tensor.is_neg():
+            return torch._neg_view(self.moved(torch._neg_view(tensor)))
+        place = self._places.get(_memory(tensor))
+        if place is None:
+            return tensor.detach()
+        empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        return empty.set_(place, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+    def _moved(self, value: Any) -> Any:
+        return self.moved(value) if isinstance(value, Tensor) else value
 
 
-def _changes(node: fx.Node) -> bool:
-    """Whether an operation changes what it is given."""
-    return bool(node.target._schema.is_mutable) if isinstance(node.target, torch._ops.OpOverload) else False
+def _tensors(values: Any) -> Iterator[Tensor]:
+    return (leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor))
 
 
-def _names(node: fx.Node) -> bool:
-    """Whether an operation's result is memory that exists: a view, what it changed, or one of several results."""
-    if node.op != "call_function":
-        return False
-    if not isinstance(node.target, torch._ops.OpOverload) or node.target in _VIEWS or node.target in _EMPTY:
-        return True
-    return any(argument.alias_info is not None for argument in node.target._schema.returns)
+def _memory(tensor: Tensor) -> int:
+    """What two tensors share of which one is a view of the other."""
+    return int(tensor.untyped_storage()._cdata)
 
 
 def _copied(result: Any, operation: Any, args: Any, kwargs: Any) -> None:

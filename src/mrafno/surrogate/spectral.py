@@ -173,7 +173,12 @@ def multiply(spectrum: Tensor, weight: Tensor) -> Tensor:
     real, imaginary = product.unbind(2)
     rr, ri = real.unbind(3)
     ir, ii = imaginary.unbind(3)
-    return torch.stack([rr - ii, ri + ir], dim=2)
+    if product.requires_grad:
+        return torch.stack([rr - ii, ri + ir], dim=2)
+    mixed = product.new_empty(m, q, 2, b, product.shape[-1])
+    torch.sub(rr, ii, out=mixed[:, :, 0])
+    torch.add(ri, ir, out=mixed[:, :, 1])
+    return mixed
 
 
 class _FourierLayer(torch.autograd.Function):
@@ -211,7 +216,7 @@ class _FourierLayer(torch.autograd.Function):
         flat_gradient = gradient.flatten(1, -2)
         m, q, _, b, c = spectrum.shape
         turned = to_modes(gradient, tuple(p.T for p in synthesis))
-        for_bias = torch.stack([turned[:, mode, 0] for mode in _zero_modes(synthesis)]).sum((0, 2))[..., None]
+        for_bias: Any = sum(turned[:, mode, 0].sum(1)[..., None] for mode in _zero_modes(synthesis))
         real, imaginary = turned.unbind(2)
         both = real.new_empty(m, q, 2, b, 2, real.shape[-1])
         both[:, :, 0, :, 0] = real
