@@ -163,7 +163,8 @@ def test_complex_weights_take_the_same_steps_as_torch_gives_them():
     x = torch.cat([f[0], place, torch.ones(4, 1, 9), torch.zeros(4, 1, 9)], dim=1)
     for _ in range(3):
         for loss, optimiser in ((network(f, mesh, 0)[0], ours), (module(x), theirs)):
-            optimiser.zero_grad()
+            for parameter in (*network.parameters(), *module.parameters()):
+                parameter.grad = None
             loss.square().sum().backward()
             optimiser.step()
     weight = network.stack.spectral

@@ -24,6 +24,7 @@ from mrafno.surrogate.held_in import HeldInExamples, Reporter, Watch
 from mrafno.surrogate.memory import steady_memory
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.objective import bounded, network_objective
+from mrafno.surrogate.optimiser import Optimiser
 from mrafno.surrogate.presets import network_preset, suited, training_preset
 from mrafno.surrogate.shapes import as_functions
 from mrafno.surrogate.spectral import Mesh
@@ -195,7 +196,7 @@ class Surrogate(abc.ABC):
         settings: TrainingSettings,
         *,
         objective: Callable[[], Tensor] | None = None,
-        optimiser: torch.optim.Optimizer | None = None,
+        optimiser: Optimiser | None = None,
         after_step: Callable[[int], None] | None = None,
         part: tuple[float, float] = (0.0, 1.0),
         masks: Callable[[int], Sequence[Tensor]] | None = None,
@@ -213,7 +214,7 @@ class Surrogate(abc.ABC):
         def restart(member: int, times: int) -> None:
             network.initialise_member(member, seed_of(self.seed, self.fits, member, times))
 
-        def course(rate: float, optimiser: torch.optim.Optimizer | None) -> History:
+        def course(rate: float, optimiser: Optimiser | None) -> History:
             chosen = settings.changed(rate=rate)
             return train(
                 objective or network_objective(network, batches, settings.loss, masks),

@@ -30,6 +30,7 @@ from mrafno.surrogate.batches import Batches
 from mrafno.surrogate.divergence import detached
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.objective import network_objective
+from mrafno.surrogate.optimiser import AdamW
 from mrafno.surrogate.training import History, TrainingSettings, adam
 
 
@@ -179,7 +180,7 @@ class Langevin(Surrogate):
         return History(chain.steps, chain.losses, history.events + chain.events)
 
 
-class Dynamics(torch.optim.Optimizer):
+class Dynamics:
     """The Langevin step of :class:`Langevin`."""
 
     def __init__(
@@ -191,11 +192,12 @@ class Dynamics(torch.optim.Optimizer):
         step: float,
         longest: float = math.inf,
     ) -> None:
-        super().__init__(parameters, {"lr": step})
+        self.param_groups: list[dict[str, Any]] = [{"params": parameters, "lr": step}]
+        self.state: dict[Tensor, Any] = {}
         self.scales, self.values, self.generator, self.longest = scales, values, generator, longest
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self) -> None:
         """One step, in place."""
         for group in self.param_groups:
             for parameter, scale in zip(group["params"], self.scales, strict=True):
@@ -263,7 +265,7 @@ class Variational(Surrogate):
             )
             return fit + divergence / values
 
-        optimiser = torch.optim.Adam([*centres, *spreads], lr=settings.rate, fused=True)
+        optimiser = AdamW([*centres, *spreads], settings.rate)
 
         def store(step: int) -> None:
             if (10 * (step + 1)) // settings.iterations != (10 * step) // settings.iterations:
@@ -296,7 +298,7 @@ def get_surrogate(name: str, domain: Domain, **settings: Any) -> Surrogate:
     return kind(domain, **settings)
 
 
-def _preconditioner(optimiser: torch.optim.Optimizer, parameter: Tensor, values: float, step: float) -> Tensor:
+def _preconditioner(optimiser: AdamW, parameter: Tensor, values: float, step: float) -> Tensor:
     """Adam's own scaling of a parameter's gradient, bounded where gradients vanish: noise would grow without limit."""
     state = optimiser.state[parameter]
     second: Tensor = state["exp_avg_sq"] / (1 - 0.999 ** float(state["step"]))

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
-import torch
 from torch import Tensor
 
 from mrafno.errors import SurrogateError, TrainingError
 from mrafno.surrogate.memory import steady_memory
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.objective import Loss, Objective
+from mrafno.surrogate.optimiser import AdamW, Optimiser
 
 Schedule = Literal["onecycle", "cosine", "constant"]
 
@@ -137,7 +137,7 @@ class History:
 
 def train(
     objective: Objective,
-    optimiser: torch.optim.Optimizer,
+    optimiser: Optimiser,
     settings: TrainingSettings,
     *,
     watch: Callable[[int, list[float]], None] | None = None,
@@ -190,7 +190,7 @@ def train(
     return history
 
 
-def forget(optimiser: torch.optim.Optimizer, member: int) -> None:
+def forget(optimiser: Optimiser, member: int) -> None:
     """Clear an optimiser's memory of one member."""
     for state in optimiser.state.values():
         for value in state.values():
@@ -198,6 +198,6 @@ def forget(optimiser: torch.optim.Optimizer, member: int) -> None:
                 value[member] = 0.0
 
 
-def adam(network: MemberFNO, settings: TrainingSettings) -> torch.optim.Optimizer:
+def adam(network: MemberFNO, settings: TrainingSettings) -> AdamW:
     """Adam with decoupled weight decay."""
-    return torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=settings.weight_decay, fused=True)
+    return AdamW(network.parameters(), settings.rate, settings.weight_decay)
