@@ -113,12 +113,16 @@ def network_objective(
     batches: Batches,
     loss: Loss,
     masks: Callable[[int], Sequence[Tensor]] | None = None,
+    record: bool = True,
 ) -> Objective:
-    """The average loss per example of each member, ``(M,)``, over one draw of minibatches."""
+    """The average loss per example of each member, ``(M,)``, over one draw of minibatches.
+
+    With ``record``, steps are recorded and replayed where that saves time; the numbers are the same.
+    """
 
     def objective() -> Tensor:
         drawn = list(batches.draw())
-        if isinstance(network, MemberFNO) and masks is None and _small(network, drawn):
+        if record and masks is None and isinstance(network, MemberFNO) and _small(network, drawn):
             places = tuple((level, mesh, f.shape, y.shape) for level, mesh, f, y in drawn)
             return _recorder(network.kind, loss, places, threading.get_ident())(network, drawn, batches)
         return average_losses(network, drawn, loss, batches.shares, batches.values, masks)
