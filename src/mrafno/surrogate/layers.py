@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from mrafno.surrogate.spectral import Mesh, fourier_layer
+from mrafno.surrogate.spectral import NARROW, Mesh, fourier_layer
 
 
 class Linear(nn.Module):
@@ -40,7 +40,7 @@ class _LinearMap(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        if bias is not None and weight.shape[1] >= _NARROW:
+        if bias is not None and weight.shape[1] >= NARROW:
             return torch.baddbmm(bias.transpose(1, 2), x, weight.transpose(1, 2))
         out = _product(x, weight.transpose(1, 2))
         return out if bias is None else (out + bias.transpose(1, 2)).contiguous()
@@ -56,14 +56,10 @@ class _LinearMap(torch.autograd.Function):
         return for_x, for_weight, for_bias
 
 
-#: Products with fewer columns are faster the other way round.
-_NARROW = 16
-
-
 def _product(a: Tensor, b: Tensor) -> Tensor:
     if b.shape[1] == 1:
         return a * b
-    if b.shape[2] < _NARROW:
+    if b.shape[2] < NARROW:
         return torch.bmm(b.transpose(1, 2), a.transpose(1, 2)).transpose(1, 2)
     return torch.bmm(a, b)
 

@@ -137,7 +137,7 @@ def _small(network: MemberFNO, drawn: Sequence[Drawn]) -> bool:
     return on_cpu and network.members * network.settings.width * numbers <= _LARGE
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4)
 def _recorder(kind: Hashable, loss: Loss, places: Hashable, thread: int) -> "_Recorder":
     """The recorder of all steps of one kind; a thread has its own, as recordings have memory."""
     return _Recorder(loss)

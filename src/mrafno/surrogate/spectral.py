@@ -88,14 +88,14 @@ def product_along(values: Tensor, matrix: Tensor, axis: int) -> Tensor:
     place = values.ndim - 3 - axis
     before, n, after = values.shape[:place], values.shape[place], values.shape[place + 1 :]
     flat = values.reshape(math.prod(before), n, -1)
-    if flat.shape[2] >= _NARROW:
+    if flat.shape[2] >= NARROW:
         return _left(matrix, flat).view(*before, -1, *after)
     together = torch.mm(flat.transpose(1, 2).reshape(-1, n), matrix.T)
     return together.view(len(flat), -1, len(matrix)).transpose(1, 2).reshape(*before, -1, *after)
 
 
-#: Products with fewer columns are made for all members at once, as rows: libraries are slow at narrow matrices.
-_NARROW = 16
+#: Libraries are slow at products with fewer columns: such are made the other way round.
+NARROW = 16
 
 
 def _left(matrix: Tensor, values: Tensor) -> Tensor:
