@@ -34,7 +34,7 @@ from mrafno.inputs import draw
 from mrafno.ledger import Ledger
 from mrafno.report import write_report
 from mrafno.run import Run
-from mrafno.surrogate.held_in import HeldInExamples
+from mrafno.surrogate.held_in import Answers
 from mrafno.tasks import get_task
 from tests import runs
 
@@ -520,7 +520,7 @@ def test_training_that_is_interrupted_begins_again_with_what_the_ledger_knows(tm
 
         with monkeypatch.context() as patched:
             if moment == "late":
-                patched.setattr(HeldInExamples, "shift", interrupt)
+                patched.setattr(Answers, "shift", interrupt)
             if moment == "recording":
                 patched.setattr(run.ledger, "append", interrupt)
             with pytest.raises(Interrupted):

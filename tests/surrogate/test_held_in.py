@@ -37,7 +37,7 @@ def test_errors_are_those_of_the_network_that_left_the_example_out():
             f, y = held_in.data.inputs[1][[row]], held_in.data.outputs[1][[row]]
             expected.append(relative_l2(surrogate.predict(f).mean[member], y)[0])
     assert len(expected) > 3
-    np.testing.assert_allclose(held_in.errors(surrogate, 1), expected, rtol=1e-6)
+    np.testing.assert_allclose(held_in.ask(surrogate).errors(1), expected, rtol=1e-6)
     assert fit.held_in_error == pytest.approx(np.mean(expected), rel=1e-6)
     interval = ttest_1samp(expected, 0.0, alternative="less").confidence_interval(0.95)
     assert fit.held_in_bound == pytest.approx(interval.high, rel=1e-6)
@@ -74,3 +74,18 @@ def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
 def test_without_held_in_examples_there_is_no_coverage():
     surrogate, _, _ = fitted((2, 2))
     assert (surrogate.held_in, surrogate.coverage) == (0, {})
+
+
+def test_a_fit_asks_once_for_what_was_left_out(monkeypatch):
+    """On fine grids predictions take longer than a brief fit's training."""
+    asked = []
+    predict = Ensemble.predict
+
+    def heard(self, f, level, **options):
+        asked.append(level)
+        return predict(self, f, level, **options)
+
+    monkeypatch.setattr(Ensemble, "predict", heard)
+    surrogate, _, held_in = fitted((50, 50))
+    surrogate.fit(held_in.data, warm=True, brief=True, watch=lambda *_: None)
+    assert asked == [0, 1, 0, 1]

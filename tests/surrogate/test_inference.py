@@ -12,7 +12,7 @@ from mrafno.dataset import Dataset, Normaliser
 from mrafno.errors import SurrogateError, TrainingError
 from mrafno.grids import Domain, Grid, relative_l2
 from mrafno.surrogate import SURROGATES, Ensemble, Langevin, Point, Surrogate, Variational, base, get_surrogate
-from mrafno.surrogate.held_in import HeldInExamples
+from mrafno.surrogate.held_in import Answers
 from mrafno.surrogate.inference import Dynamics
 from mrafno.surrogate.network import MemberFNO
 from mrafno.surrogate.optimiser import AdamW
@@ -99,7 +99,7 @@ def test_same_seed_same_bits(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_watching_changes_nothing(kind):
     f, seen = waves(LINE, (0, 3), seed=5)[1][0], []
-    a, b = made(kind, iterations=26), made(kind, iterations=26)
+    a, b = made(kind, iterations=60), made(kind, iterations=60)
     a.fit(data_of(LINE), watch=lambda *report: seen.append(report))
     b.fit(data_of(LINE))
     assert equal(a.predict(f), b.predict(f))
@@ -665,7 +665,7 @@ def test_a_fit_that_fails_at_its_end_leaves_everything_as_it_was(kind, warm, mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(HeldInExamples, "shift", interrupt)
+        patched.setattr(Answers, "shift", interrupt)
         with pytest.raises(KeyboardInterrupt):
             surrogate.fit(data_of(LINE, (8, 8)), warm=warm)
     for name in names:

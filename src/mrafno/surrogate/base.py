@@ -177,13 +177,20 @@ class Surrogate(abc.ABC):
             dtype=self.dtype,
             device=self.device,
         )
-        self._report = Reporter(self, held_in, watch)
+        self._report = Reporter(self, held_in, watch, settings.iterations)
         history = self._fit(batches, settings, warm)
         self.fits += 1
-        error, bound = held_in.error(self), held_in.bound(self)
-        self.shift = held_in.shift(self)
-        self.held_in, self.coverage = held_in.coverage(self)
-        return Fit(float(np.mean(history.losses[-1])), error, self.shift, tuple(history.events), history, bound)
+        answers = held_in.ask(self)
+        self.shift = answers.shift()
+        self.held_in, self.coverage = answers.coverage(self.shift)
+        return Fit(
+            float(np.mean(history.losses[-1])),
+            answers.error(),
+            self.shift,
+            tuple(history.events),
+            history,
+            answers.bound(),
+        )
 
     @abc.abstractmethod
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
