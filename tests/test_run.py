@@ -71,6 +71,33 @@ def test_it_ends_when_nothing_fits_the_budget(tmp_path, budget):
         assert run.state.unlearnt == []
 
 
+@pytest.mark.parametrize("goal", [{"budget": 7.0}, {"steps": 20}, {"steps": 20, "target": 1e9}])
+@pytest.mark.parametrize("brief", [1, 2])
+def test_every_end_is_a_whole_fit_that_is_measured(tmp_path, goal, brief):
+    """Also where brief fits have taken in every example before it is known to be the last, or it was measured then."""
+    settings = {"brief": brief, "evaluate": 1, "pool": 8, "initial": 50, "refresh": 1.0}
+    with runs.create(tmp_path / "run", task=runs.tiny(n=130), **settings) as run:
+        reason = run.advance(**goal)
+        assert reason.startswith(("used up the budget", "asked for the whole pool", "reached the target"))
+        assert run.state.unlearnt == []
+        assert run.state.trainings[-2].brief
+        assert not run.state.trainings[-1].brief
+        last = run.state.evaluations[-1]
+        assert (last.step, last.metrics) == (run.state.step, run.measured(run.surrogate).as_json())
+        weights = runs.weights(run)
+    with Run.open(tmp_path / "run", runs.tiny(n=130)) as run:
+        assert run.advance(**goal) == reason
+        assert runs.weights(run) == weights
+
+
+def test_who_has_no_estimate_of_its_error_takes_no_target(tmp_path):
+    with (
+        runs.create(tmp_path / "run", "mr-dropout") as run,
+        pytest.raises(RunError, match="Leave target out, or choose inference ensemble instead of dropout"),
+    ):
+        run.advance(3, target=0.1)
+
+
 def test_it_ends_with_the_pool(tmp_path):
     with runs.ready(tmp_path / "run", pool=5, batch=3) as run:
         assert run.advance(9) == "asked for the whole pool"

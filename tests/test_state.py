@@ -154,6 +154,8 @@ def test_a_choice_that_failed_is_made_anew_under_its_number():
     assert replayed(asked(4, 5)).next_step == 3
     assert replayed(asked(4, 5), told(0), failed(1)).next_step == 2
     assert replayed(asked(4, 5), told(0), ("abandoned", {"id": "q000001", "reason": ""})).next_step == 3
+    # In the middle of a batch, too: no two have the same number.
+    assert replayed(asked(4, 5, 6), told(0), failed(1), told(2)).next_steps(3) == [2, 4, 5]
 
 
 def test_the_bound_is_the_median_of_five_and_none_without():

@@ -177,7 +177,7 @@ class AskTell(Learning):
         return self._record(
             [
                 _Wanted("pool", one.level, one.candidate, step, {**one.why, "seconds": seconds})
-                for step, one in enumerate(chosen, self.state.next_step)
+                for step, one in zip(self.state.next_steps(len(chosen)), chosen, strict=True)
             ]
         )
 

@@ -58,9 +58,11 @@ class Learning:
         """Learn from what was told since the last time, or ``brief``ly take it in; None if there is nothing new.
 
         A whole fit on few examples begins anew, but not one that is only made because it is the ``last``, or too short.
+        The last one is made without anything new, too, where a brief fit took in what is known.
         """
         new = [query.id for query in self.state.unlearnt]
-        if not new:
+        unfinished = last and bool(self.state.trainings) and self.state.trainings[-1].brief
+        if not new and not unfinished:
             return None
         surrogate = self.surrogate
         ids, number = [*self.state.learnt, *new], len(self.state.trainings)
@@ -139,7 +141,7 @@ class Learning:
             self.train(watch, last=not grown)
         elif len(self.state.unlearnt) >= self.settings.new_examples(len(self.state.learnt)):
             self.train(watch, brief=True)
-        if (last and self.state.step not in {e.step for e in self.state.evaluations}) or self.state.due:
+        if (last and self.state.outdated) or self.state.due:
             self.evaluate()
 
     def evaluate(self) -> Evaluation | None:

@@ -80,6 +80,12 @@ class Run(AskTell):
             self.task.refuse()
         if steps is not None and steps < self.state.step:
             return f"nothing to do: steps count from the beginning, and {self.state.step} are done"
+        inference = self.method.inferred(self.settings.inference)
+        if target is not None and inference != "ensemble":
+            raise RunError(
+                "run: only the networks of an ensemble leave examples out, by which a run knows its own error. "
+                f"Leave target out, or choose inference ensemble instead of {inference}."
+            )
         tell = watch or _silent
         # In this process a result is recorded as soon as it is there, so nobody needs to spool it.
         spool = None if executor is None else self.ledger.folder / SPOOL
@@ -142,7 +148,7 @@ class Run(AskTell):
             for query in queries:
                 self._submit(flying, query, here, patience)
             if not queries and not flying.running():
-                return self._exhausted(budget)
+                return self._exhausted(budget, tell)
             if not queries:
                 self._hear(flying, patience)
 
@@ -177,20 +183,31 @@ class Run(AskTell):
             return None  # see _exhausted
         step = self.state.step
         over = steps is not None and step >= steps
-        self.keep_up(lambda done, *_: tell("training", done), last=over)
+        self._keep_up(tell, last=over)
         if over:
             return f"finished {step} step{'s' * (step != 1)}"
-        if target is not None and (bound := self.state.bound) is not None and bound <= target:
-            return f"reached the target: estimated error {self.state.estimate:.3g}, at most {bound:.3g}"
+        if self._sure(target):
+            self._keep_up(tell, last=True)
+        # The last fit may have changed its mind.
+        if self._sure(target):
+            return f"reached the target: estimated error {self.state.estimate:.3g}, at most {self.state.bound:.3g}"
         return None
 
-    def _exhausted(self, budget: float | None) -> str:
+    def _sure(self, target: float | None) -> bool:
+        """Whether the run's own error is below a target, as far as it can tell."""
+        bound = self.state.bound
+        return target is not None and bound is not None and bound <= target
+
+    def _keep_up(self, tell: Watcher, *, last: bool) -> None:
+        self.keep_up(lambda done, *_: tell("training", done), last=last)
+
+    def _exhausted(self, budget: float | None, tell: Watcher) -> str:
         if not self._enough():
             raise FailuresError(
                 f"run {self.ledger.folder}: there are too few initial examples to go on; their simulations failed. "
                 "See `mrafno show`, mend the simulator, and resume."
             )
-        self.keep_up(last=True)
+        self._keep_up(tell, last=True)
         if budget is None or len(self.state.used_rows("pool")) >= len(self.inputs.pool):
             return "asked for the whole pool"
         return f"used up the budget of {budget:g}"

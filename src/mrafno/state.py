@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import count, islice
 from statistics import median
 from typing import Any, Literal
 
@@ -109,6 +110,8 @@ class RunState:
     queries: dict[str, Asked] = field(default_factory=dict)
     trainings: list[Training] = field(default_factory=list)
     evaluations: list[Evaluation] = field(default_factory=list)
+    #: How many trainings there were when it was last measured.
+    measured: int = 0
     #: Ids of the examples learnt from, in the order in which the surrogate met them.
     learnt: list[str] = field(default_factory=list)
     #: Failed queries whose inputs may be asked for as if they had not: the simulator was to be mended.
@@ -198,6 +201,7 @@ class RunState:
     def _evaluated(self, at: float, **data: Any) -> None:
         del at
         self.evaluations.append(Evaluation(**data))
+        self.measured = len(self.trainings)
 
     def _stopped(self, at: float, *, reason: str, forgive: bool = False) -> None:
         del at
@@ -233,7 +237,12 @@ class RunState:
     @property
     def next_step(self) -> int:
         """The number of the next choice, from 1; one that failed is chosen anew under its own number."""
-        return len(self.of_kind("pool", "told", "running", "abandoned")) + 1
+        return self.next_steps(1)[0]
+
+    def next_steps(self, n: int) -> list[int]:
+        """The numbers of the next choices: the lowest that no other has."""
+        taken = {q.step for q in self.of_kind("pool", "told", "running", "abandoned")}
+        return list(islice((step for step in count(1) if step not in taken), n))
 
     @property
     def cost(self) -> float:
@@ -289,6 +298,11 @@ class RunState:
         return self.step // self.settings.evaluate > last // self.settings.evaluate and bool(
             self.of_kind("test", "told")
         )
+
+    @property
+    def outdated(self) -> bool:
+        """Whether it has gone on, or learnt, since it was last measured."""
+        return self.measured < len(self.trainings) or self.step not in {e.step for e in self.evaluations}
 
     def activity(self, lock: LockState = "free") -> str:
         """In a word or two, what the run is doing, as its ledger and its lock tell."""
