@@ -132,14 +132,16 @@ def test_only_candidates_that_may_be_asked_about_are_predicted(tmp_path):
             torch.testing.assert_close(found[row], expected, rtol=1e-4, atol=1e-6)
 
 
-def test_targets_and_candidates_are_drawn_anew_each_step(tmp_path):
-    with runs.ready(tmp_path / "run", members=4, targets=3, candidates=5, alpha=0.3) as run:
+@pytest.mark.parametrize("number", [3, None])
+def test_targets_and_candidates_are_drawn_anew_each_step(tmp_path, number):
+    """Targets are drawn from all that remain, or are all of them, however few candidates are scored."""
+    with runs.ready(tmp_path / "run", members=4, targets=number, candidates=5, alpha=0.3) as run:
         g = predicted_grams(run, run.task.grids[0])
         for step in (1, 2):
             used = sorted(run.state.used_rows("pool"))
             left = np.setdiff1d(np.arange(12), used)
             rows = np.sort(np.random.default_rng([0, step, 3]).choice(left, 5, replace=False))
-            targets = draw_targets(rows, 3, seed=0, step=step)
+            targets = left if number is None else draw_targets(left, number, seed=0, step=step)
             given = None if step == 1 else g[used[0], run.state.of_kind("pool")[0].level]
             scores = np.asarray(u_hat(g[rows], g[targets, -1], given))
             costs = annealed_cost(run.task.costs, step - 1, rate=0.3)

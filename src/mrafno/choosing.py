@@ -62,6 +62,7 @@ class Chooser:
         """
         step = state.next_step
         remaining = np.setdiff1d(np.arange(len(self.inputs.pool)), sorted(state.used_rows("pool")))
+        everyone = remaining
         # What is told but not learnt from counts as what is running: its information is on the way.
         pending = [(q.row, q.level) for q in (*state.unlearnt, *state.running) if q.kind == "pool"]
         if self.settings.candidates and len(remaining) > self.settings.candidates:
@@ -70,7 +71,7 @@ class Chooser:
         if not len(remaining) or n < 1:
             return []
         costs = self._costs(step)
-        utility = Remembered(self._utility(surrogate, state, remaining, step, len(pending), budget))
+        utility = Remembered(self._utility(surrogate, state, everyone, step, len(pending), budget))
         chosen = select(
             utility,
             n=n,
@@ -97,7 +98,7 @@ class Chooser:
         self,
         surrogate: Surrogate,
         state: RunState,
-        remaining: Indices,
+        everyone: Indices,
         step: int,
         pending: int,
         budget: float | None,
@@ -110,7 +111,9 @@ class Chooser:
             return self._coreset(surrogate, state, levels)
         targets = None
         if self.settings.targets is not None:
-            targets = draw_targets(remaining, self.settings.targets, seed=self.seed, step=step)
+            targets = draw_targets(everyone, self.settings.targets, seed=self.seed, step=step)
+        elif self.settings.candidates is not None:
+            targets = everyone  # a part of the candidates is scored, by what it tells of all
         information = PoolUtility(self._grams(surrogate, state), "u-hat" if kind == "auto" else kind, targets)
         if kind != "auto":
             return information
