@@ -7,7 +7,7 @@ logarithmic axis. Before the first measurement and after the last one nothing is
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -39,11 +39,6 @@ class Curve:
             raise MrafnoError(f"curve: the costs {self.costs} must be numbers that do not fall.")
         if not all(error >= 0 and math.isfinite(error) for error in self.errors):
             raise MrafnoError(f"curve: the errors {self.errors} must be numbers, 0 or more.")
-
-    @property
-    def best(self) -> "Curve":
-        """The lowest error so far: what somebody has who keeps the best surrogate, and can tell which it is."""
-        return Curve(self.costs, tuple(accumulate(self.errors, min)))
 
 
 @dataclass(frozen=True)

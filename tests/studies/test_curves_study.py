@@ -129,9 +129,10 @@ def test_stages():
 
 
 def test_the_schedules_themselves():
-    """They begin equal and end at the true shares."""
+    """They begin equal, at the first step, and end at the true shares."""
     figure = weights_figure(get_task("burgers"), "exp", [0.01, 1.0], 1000, ["33", "129"])
     coarse, fine = (trace for trace in figure.data if trace.name == "0.01")
+    assert coarse.x[0] == 1
     assert (coarse.y[0], fine.y[0]) == pytest.approx((0.5, 0.5))
     assert fine.y[-1] == pytest.approx(41.2 / 42.2, abs=1e-3)
 
@@ -199,7 +200,9 @@ def test_pointwise(out, capsys):
         assert (one["step"], one["cost"]) == (4, result.state.cost)
         assert one["relative_l2"] == result.curve.errors[-1]
         assert len(one["shown"]) == 2
-    assert "Test input 1" in (out / "pointwise.html").read_text(encoding="utf-8")
+    page = (out / "pointwise.html").read_text(encoding="utf-8")
+    assert "Test input 1" in page
+    assert "The publication" in page
 
 
 def test_shown_errors_are_those_that_were_measured(out):

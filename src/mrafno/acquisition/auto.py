@@ -7,11 +7,11 @@ power :math:`-p_j` of the number of examples that inform them, one more example 
 
 .. math:: g_r = \frac{1}{\lambda_r} \sum_{j \le r} \frac{p_j D_j}{n_{\ge j}}
 
-where :math:`n_{\ge j}` counts the examples of level j and finer. The level with the largest gain is next. Unlike a
-schedule that decays, this comes back to the fine mesh when the coarse one has nothing left to teach. The powers,
-:data:`SHARED` and :data:`OWN`, are those of burgers: well chosen coarse examples lower the error like one over their
-number or faster, so its square falls twice as fast; of how fine solutions differ from coarse ones, the square of what
-is not known falls like one over the number of fine examples.
+where :math:`n_{\ge j}` counts the examples of level j and finer, the next one included. The level with the largest gain
+is next. Unlike a schedule that decays, this comes back to the fine mesh when the coarse one has nothing left to teach.
+The powers, :data:`SHARED` and :data:`OWN`, are those of burgers: well chosen coarse examples lower the error like one
+over their number or faster, so its square falls twice as fast; of how fine solutions differ from coarse ones, the
+square of what is not known falls like one over the number of fine examples.
 
 Fine examples are rare, so their errors are old: most were measured on a surrogate that knew less than today's. What
 lasts is by how much they exceeded the coarse errors of their own time. :func:`level_errors` therefore adds that excess
@@ -20,7 +20,8 @@ to today's coarse errors.
 Gains rest on a model and on few errors, and mistakes are dear: coarse examples also lower what the model says only fine
 ones can, and nobody knows the excess without looking. So :func:`hedged` keeps every level within bounds. A fine example
 is bought at the latest when :data:`LATEST` times its price has gone into coarser ones since the last, at the earliest
-when :data:`EARLIEST` times its price has: fine examples are a sixth to a half of what is spent.
+when :data:`EARLIEST` times its price has: fine examples are a sixth to a half of what is spent. The first one is bought
+at the latest moment: until then nothing is known of the excess.
 """
 
 import math

@@ -93,7 +93,7 @@ Budget = Annotated[
 Target = Annotated[
     float | None,
     typer.Option(
-        min=0, metavar="ERROR", help="End when the run's own estimate of its error is lower.", rich_help_panel=_GOAL
+        min=0, metavar="ERROR", help="End when the run is sure that its error is lower.", rich_help_panel=_GOAL
     ),
 ]
 
@@ -194,9 +194,7 @@ Retrain = Annotated[
 ]  # fmt: skip
 Iterations = Annotated[
     int | None,
-    typer.Option(
-        min=1, metavar="N", help="Of each fit but the first. \\[default: the preset's]", rich_help_panel=_SURROGATE
-    ),
+    typer.Option(min=1, metavar="N", help="Of each whole fit. \\[default: the preset's]", rich_help_panel=_SURROGATE),
 ]
 Evaluate = Annotated[
     int | None,

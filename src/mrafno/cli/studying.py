@@ -20,7 +20,7 @@ def fixed(
     methods: Annotated[
         str, typer.Option(help="Comma-separated: point, dropout, sgld, svi, ensemble.")
     ] = "point,dropout,sgld,svi,ensemble",
-    out: Annotated[Path, typer.Option(help="Folder for results, table.json and index.html.")] = Path("study-fixed"),
+    out: Annotated[Path, typer.Option(help="Folder for results, TASK.json and TASK.html.")] = Path("study-fixed"),
     preset: Annotated[str, typer.Option(help="fast or paper.")] = "fast",
     workers: Annotated[int, typer.Option(min=1, help="Runs at a time; one uses all cores for each.")] = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Few examples and iterations: shows that it works.")] = False,

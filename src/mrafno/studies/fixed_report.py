@@ -23,7 +23,7 @@ _HEAD = ("method", "relative L2", "NLL", "per value", "coarse only", "90 % cover
 def run_and_report(
     task: str, methods: Sequence[str], seeds: int, out: Path, preset: str, workers: int, quick: bool
 ) -> None:
-    """Run what is missing of a study, then print its table and write ``table.json`` and ``index.html``."""
+    """Run what is missing of a study, then print its table and write ``TASK.json`` and ``TASK.html``."""
     setup = Setup.quick(task, preset) if quick else Setup(task, preset)
     todo = jobs(setup, methods, seeds)
     if out.exists() and not out.is_dir():

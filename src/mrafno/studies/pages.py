@@ -22,6 +22,11 @@ from mrafno.tasks import Task, get_task
 
 #: In a table, where there is no number.
 NOTHING = "-"
+#: In words, what settings are that nobody has set.
+_DEFAULTS = {
+    "targets": "all", "candidates": "all", "lease": "none", "inference": "of the method", "first": "as the later ones",
+    "brief": "by the number of examples",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,7 @@ def _schedule(result: Result) -> str:
 
 def _shown(name: str, value: Any) -> str:
     if value is None:
-        return {"targets": "all", "candidates": "all", "lease": "none"}.get(name, "of the preset")
+        return _DEFAULTS.get(name, "of the preset")
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -21,6 +21,10 @@ from mrafno.studies.pages import Study
 METHODS = "mra-uhat,mra-u,mra-auto,mr-predvar,mr-dropout,random-mix,random-high,coreset-mix"
 #: Of the heat maps and the gaps between them on a full page, from which their height follows.
 _WIDTH = 1080
+_PAPER = (
+    "The publication (Li et al. 2024) draws such fields to show that its methods are better point by point, not only "
+    "on average."
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,9 @@ def pointwise_study(study: Study, methods: str = METHODS, examples: int = 3) -> 
             f"Size of prediction minus truth{frame}, on one scale; in the titles, the relative L2 error of the whole."
         )
         sections.append((f"Test input {i}", text, figure))
-    lead = f"Error fields of several methods on the same test inputs of {task.name}, the first ones, not picked."
+    lead = (
+        f"Error fields of several methods on the same test inputs of {task.name}, the first ones, not picked. {_PAPER}"
+    )
     summary = {
         "surrogates": [
             {

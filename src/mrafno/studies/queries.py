@@ -46,7 +46,8 @@ def queries_study(study: Study, methods: str = "", stages: int = STAGES) -> None
         ("Stage by stage", "A bar is a stage; means over runs.", stages_figure(counted, study.meshes)),
         (heading, text, cells),
     ]
-    lead = f"Which meshes each method asks for, and when; methods that have no choice are left out. {_PAPER}"
+    left_out = "" if methods else "; methods that have no choice are left out"
+    lead = f"Which meshes each method asks for, and when{left_out}. {_PAPER}"
     title = f"Queries: {study.setup.task}"
     study.write(
         title, lead, sections, [(f"{heading}, {found.each}", short)], {"stages": counted, "meshes": study.meshes}, found

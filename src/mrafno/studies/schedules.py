@@ -1,7 +1,6 @@
 """How fast costs come in: both decays of the cost schedule at several rates, for one method."""
 
 from collections.abc import Sequence
-from typing import get_args
 
 import numpy as np
 import plotly.graph_objects as go
@@ -94,15 +93,15 @@ def weights_figure(
     task: Task, decay: Schedule, alphas: Sequence[float], steps: int, meshes: Sequence[str]
 ) -> go.Figure:
     """Annealed cost weights against the step, a panel for each mesh."""
-    assert decay in get_args(Schedule)
     shares = cost_shares(task.costs)
     # Fast rates are over within a few steps.
-    at = np.unique(np.concatenate([np.arange(min(steps, 20) + 1), np.linspace(0, steps, 200)]))
+    at = np.unique(np.concatenate([np.arange(1, min(steps, 20) + 1), np.linspace(1, steps, 200)]))
     figure = make_subplots(
         1, len(meshes), subplot_titles=[f"mesh {mesh}" for mesh in meshes], shared_yaxes=True, horizontal_spacing=0.04
     )
     for alpha, style in alpha_styles(alphas).items():
-        weights = [annealed_cost(task.costs, float(t), schedule=decay, rate=float(alpha)) for t in at]
+        # Steps count from 1, schedules from 0.
+        weights = [annealed_cost(task.costs, float(t - 1), schedule=decay, rate=float(alpha)) for t in at]
         for level in range(len(meshes)):
             figure.add_scatter(
                 x=at, y=[row[level] for row in weights], name=alpha, legendgroup=alpha, showlegend=level == 0,
