@@ -1,0 +1,126 @@
+"""How much lower a run's error could be if it had chosen better: beside it what nobody can know before simulating.
+
+    python -m benchmarks.bench_limit [RUN] [--steps 100] [--iterations 8000] [--out FOLDER]
+
+RUN is the folder of a run of a task that ships, as long as it got; without it one of coreset-low is made. Beside it:
+
+knowing     a run like it that has solved the whole pool on the coarse mesh beforehand, and always asks there for the
+            candidate with the largest product of true error and distance from what is used
+and, trained from scratch with the same iterations, on
+its own     the examples of the run
+one fine    these and one fine example more, where its error on the fine mesh is truly largest
+all coarse  these and the coarse solutions of all candidates that are left: no choice of coarse inputs can teach more
+
+Errors are on the run's test examples; those of the three are followed by the error on their coarse solutions.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mrafno.acquisition import Choice, CoresetUtility, Utility
+from mrafno.acquisition.select import Indices
+from mrafno.choosing import Chooser
+from mrafno.curves import Curve
+from mrafno.dataset import Dataset
+from mrafno.examples import solve_examples
+from mrafno.grids import Array, relative_l2
+from mrafno.run import Run
+from mrafno.state import RunState
+from mrafno.studies.active import curve_of
+from mrafno.surrogate import Surrogate, get_surrogate
+from mrafno.tasks import get_task
+
+
+class Knowing(Chooser):
+    """Chooses by true errors on the coarsest mesh."""
+
+    truth: Array
+
+    def _utility(
+        self, surrogate: Surrogate, state: RunState, everyone: Indices, step: int, pending: int, budget: float | None
+    ) -> Utility:
+        inputs = self.task.restrict(self.inputs.pool, 0)
+        errors = relative_l2(surrogate.predict(inputs, 0).center, self.truth)
+        return Weighted(self._coreset(surrogate, state, (0,)), errors)
+
+
+class Weighted:
+    """Distance from what is used, times a weight of each candidate."""
+
+    def __init__(self, distance: CoresetUtility, weights: Array) -> None:
+        self.distance, self.weights = distance, weights
+
+    def __call__(self, remaining: Indices, chosen: Sequence[Choice]) -> Array:
+        """Scores ``(len(remaining), R)``."""
+        return self.distance(remaining, chosen) * self.weights[remaining, None]
+
+
+def knowing(like: Run, folder: Path, truth: Array) -> Curve:
+    """The curve of a run with the task, seed, settings and length of another, that knows the truth."""
+    state = like.state
+    with Run.create(folder, like.task, "coreset-low", state.seed, **state.settings.as_json()) as run:
+        run._chooser = Knowing(run.task, run.method, run.settings, state.seed, run.inputs)
+        run._chooser.truth = truth
+        run.advance(budget=state.cost)
+        return curve_of(run.state)
+
+
+def compare(run: Run, folder: Path, iterations: int) -> None:
+    """Print the errors of a run and of what is beside it."""
+    task, last = run.task, run.task.levels - 1
+    coarse = solve_examples(task, run.inputs.pool, 0)
+    ours, theirs = curve_of(run.state), knowing(run, folder, coarse)
+    print(f"{'cost':>8} {run.state.method:>14} {'knowing':>10} {'ratio':>7}")
+    for cost, error in zip(ours.costs, ours.errors, strict=True):
+        if theirs.costs[0] <= cost <= theirs.costs[-1]:
+            best = float(np.exp(np.interp(cost, theirs.costs, np.log(theirs.errors))))
+            print(f"{cost:>8.0f} {error:>14.4f} {best:>10.4f} {best / error:>7.2f}", flush=True)
+
+    used = sorted(run.state.used_rows("pool"))
+    left = np.setdiff1d(np.arange(len(run.inputs.pool)), used)
+    rest = run.inputs.pool[left]
+    fine = solve_examples(task, rest, last)
+    worst = int(np.argmax(relative_l2(run.surrogate.predict(rest).center, fine)))
+    data = run.examples()
+    known = list(zip(data.inputs, data.outputs, strict=True))
+    more = _joined(known[last], (rest[[worst]], fine[[worst]]))
+    every = _joined(known[0], (task.restrict(rest, 0), coarse[left]))
+    tests = solve_examples(task, run.inputs.test, 0)
+    for name, pairs in (
+        ("its own", known),
+        ("one fine", [*known[:-1], more]),
+        ("all coarse", [every, *known[1:]]),
+    ):
+        surrogate = get_surrogate("ensemble", task.domain, members=run.settings.members, seed=run.state.seed)
+        surrogate.fit(Dataset.of(task.domain, pairs), iterations=iterations)
+        there = relative_l2(surrogate.predict(task.restrict(run.inputs.test, 0), 0).center, tests).mean()
+        print(f"{name:>10} {run.measured(surrogate).relative_l2:>8.4f} {there:>8.4f}", flush=True)
+
+
+def _joined(some: tuple[Array, Array], others: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Inputs and outputs of both."""
+    return np.concatenate([some[0], others[0]]), np.concatenate([some[1], others[1]])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", nargs="?", type=Path)
+    parser.add_argument("--steps", type=int, default=100, help="of the run that is made without RUN")
+    parser.add_argument("--iterations", type=int, default=8000, help="of the fits from scratch")
+    parser.add_argument("--out", type=Path, help="where runs are kept that this makes")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.out or Path(temporary)
+        if given.run is None:
+            with Run.create(folder / "run", get_task("burgers"), "coreset-low") as run:
+                run.advance(steps=given.steps)
+        with Run.open(given.run or folder / "run", write=False) as run:
+            compare(run, folder / "knowing", given.iterations)
+
+
+if __name__ == "__main__":
+    main()
