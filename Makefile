@@ -105,7 +105,7 @@ bench-driver: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_driver
 
 test-neuraloperator: $(BENCH_STAMP)  ## run the adapter's tests with neuraloperator installed
-	$(BENCH_VENV)/bin/pytest tests/surrogate/test_adapters.py
+	$(BENCH_VENV)/bin/pytest tests/surrogate/operator/test_adapters.py
 
 wheel: $(STAMP)  ## build the wheel, install it in an environment of its own, run it
 	rm -rf build/wheel && $(BIN)/python -m build --wheel --outdir build/wheel

@@ -24,7 +24,7 @@ from rich.table import Table
 from torch import Tensor
 
 from mrafno.acquisition import PoolGrams, pool_grams, u_hat
-from mrafno.records import Prediction
+from mrafno.simulation.query import Prediction
 
 Grids = tuple[tuple[int, ...], ...]
 

@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from mrafno.dashboard import Server
-from mrafno.ledger import Ledger
-from mrafno.settings import RunSettings
+from mrafno.run.settings import RunSettings
+from mrafno.storage.ledger import Ledger
 from mrafno.tasks import get_task
 from mrafno.tasks.stored import task_as_json
 

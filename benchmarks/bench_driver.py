@@ -24,10 +24,10 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from mrafno.executors import InProcess, dask_executor, process_pool
-from mrafno.run import SPOOL, Run
-from mrafno.simulate import clear_spool
-from mrafno.simulations import Simulations
+from mrafno.run.loop import SPOOL, Run
+from mrafno.simulation.executors import InProcess, dask_executor, process_pool
+from mrafno.simulation.scheduler import Simulations
+from mrafno.simulation.spool import clear_spool
 from mrafno.tasks import FunctionTask
 
 #: Functions whose share of the driver's time is told, by file and name.

@@ -20,7 +20,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from mrafno.ledger import Ledger
+from mrafno.storage.ledger import Ledger
 
 ARRAY = {"file": "arrays/q000012-output.npy", "sha256": "0" * 64, "shape": [1, 129], "dtype": "float64"}
 

@@ -23,13 +23,13 @@ import numpy as np
 
 from mrafno.acquisition import Choice, CoresetUtility, Utility
 from mrafno.acquisition.select import Indices
-from mrafno.choosing import Chooser
-from mrafno.curves import Curve
-from mrafno.dataset import Dataset
-from mrafno.examples import solve_examples
+from mrafno.analysis.curves import Curve
+from mrafno.data.cache import solve_examples
+from mrafno.data.dataset import Dataset
 from mrafno.grids import Array, relative_l2
 from mrafno.run import Run
-from mrafno.state import RunState
+from mrafno.run.chooser import Chooser
+from mrafno.run.state import RunState
 from mrafno.studies.active import curve_of
 from mrafno.surrogate import Surrogate, get_surrogate
 from mrafno.tasks import get_task

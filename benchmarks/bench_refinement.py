@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 
-from mrafno.dataset import Dataset
-from mrafno.examples import make_inputs
+from mrafno.data.cache import make_inputs
+from mrafno.data.dataset import Dataset
 from mrafno.grids import Array, relative_l2, resample
 from mrafno.surrogate import get_surrogate
 from mrafno.tasks import get_task

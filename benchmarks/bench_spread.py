@@ -12,10 +12,10 @@ import argparse
 import numpy as np
 from scipy.stats import spearmanr
 
-from mrafno.dataset import Dataset
-from mrafno.examples import solve_examples
+from mrafno.data.cache import solve_examples
+from mrafno.data.dataset import Dataset
 from mrafno.grids import Array, relative_l2
-from mrafno.records import Prediction
+from mrafno.simulation.query import Prediction
 from mrafno.surrogate import get_surrogate
 from mrafno.tasks import TASKS, get_task
 

@@ -35,14 +35,14 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from mrafno.dataset import Dataset, Normaliser
+from mrafno.data.dataset import Dataset, Normaliser
 from mrafno.grids import Domain, Grid
 from mrafno.surrogate import Ensemble
-from mrafno.surrogate.batches import Batches
-from mrafno.surrogate.network import MemberFNO
-from mrafno.surrogate.objective import example_losses, network_objective
-from mrafno.surrogate.spectral import FFT_FACTOR, Mesh, convolve
-from mrafno.surrogate.training import adam, train
+from mrafno.surrogate.operator.fno import MemberFNO
+from mrafno.surrogate.operator.spectral import FFT_FACTOR, Mesh, convolve
+from mrafno.surrogate.training.batches import Batches
+from mrafno.surrogate.training.loop import adam, train
+from mrafno.surrogate.training.objective import example_losses, network_objective
 from tests.oracles.fno import plain_member
 
 MEMBERS = 5

@@ -16,7 +16,7 @@ import numpy as np
 from distributed import LocalCluster
 
 from mrafno import Run
-from mrafno.executors import dask_executor
+from mrafno.simulation.executors import dask_executor
 from mrafno.tasks import FunctionTask
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from mrafno.figures import task_figure, write_page
 from mrafno.grids import relative_l2, resample
+from mrafno.plot.figures import task_figure, write_page
 from mrafno.tasks import TASKS, get_task
 
 

@@ -4,10 +4,10 @@ from unittest import mock
 
 import numpy as np
 
-from mrafno.ledger import Ledger
-from mrafno.methods import METHODS
 from mrafno.run import Run
-from mrafno.settings import RunSettings
+from mrafno.run.methods import METHODS
+from mrafno.run.settings import RunSettings
+from mrafno.storage.ledger import Ledger
 from mrafno.tasks import FunctionTask, get_task
 from mrafno.tasks.stored import task_as_json
 

@@ -189,8 +189,8 @@ def drive(folder, steps, settings, checkpoint, phase, how):
     """Begin a run or go on with it, to its end; ``phase`` is told what it is doing."""
     import torch
 
-    from mrafno import learning
     from mrafno.run import Run
+    from mrafno.run import trainer as learning
 
     torch.set_num_threads(1)
     learning._CHECKPOINT_SECONDS = checkpoint
@@ -244,9 +244,9 @@ def die_in_file_operation(number):
 
 def finished_simulations(folder):
     """What nobody may simulate again: what was told, and what workers have spooled."""
-    from mrafno.ledger import Ledger
-    from mrafno.simulate import read_spool
-    from mrafno.state import RunState
+    from mrafno.run.state import RunState
+    from mrafno.simulation.spool import read_spool
+    from mrafno.storage.ledger import Ledger
 
     if not (folder / "ledger.jsonl").exists():
         return set()
@@ -272,9 +272,9 @@ def torment(folder, *, deaths, seed, manner, steps=6, settings=None, workers=0):
         manner: ``time`` and ``interrupt`` end the driver after a random time, with SIGKILL and SIGINT, and ``file`` in
             a random file operation.
     """
-    from mrafno.executors import process_pool
-    from mrafno.ledger import Ledger
-    from mrafno.state import RunState
+    from mrafno.run.state import RunState
+    from mrafno.simulation.executors import process_pool
+    from mrafno.storage.ledger import Ledger
 
     rng = np.random.default_rng(seed)
     settings = settings or {}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mrafno.records import Query
+from mrafno.simulation.query import Query
 from mrafno.tasks import Burgers, FunctionTask
 
 

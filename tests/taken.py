@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from mrafno.dataset import Dataset
+from mrafno.data.dataset import Dataset
 from mrafno.grids import Domain, Grid
 from mrafno.surrogate import get_surrogate
 

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import torch
 
-from mrafno.dataset import Dataset, Normaliser
+from mrafno.data.dataset import Dataset, Normaliser
 from mrafno.grids import Domain, Grid
-from mrafno.surrogate.batches import Batches
-from mrafno.surrogate.network import MemberFNO, NetworkSettings
-from mrafno.surrogate.training import TrainingSettings
+from mrafno.surrogate.operator.fno import MemberFNO, NetworkSettings
+from mrafno.surrogate.training.batches import Batches
+from mrafno.surrogate.training.loop import TrainingSettings
 
 SEEDS = [[0, 0], [0, 1], [0, 2]]
 

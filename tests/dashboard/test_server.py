@@ -20,9 +20,9 @@ from mrafno.dashboard.examples import panels
 from mrafno.dashboard.views import brief
 from mrafno.errors import MrafnoError
 from mrafno.grids import Grid
-from mrafno.ledger import Ledger
-from mrafno.reading import RunReader
 from mrafno.report.page import figure_sections
+from mrafno.run.reader import RunReader
+from mrafno.storage.ledger import Ledger
 from tests.made_runs import made_run, made_task, real_run
 
 
@@ -117,7 +117,9 @@ def test_a_driver_comes_and_is_killed(tmp_path, serve):
         return about["state"], about["driven"]
 
     assert seen() == ("waiting for answers", False)
-    script = "import sys, time; from mrafno.ledger import Ledger; l = Ledger.open(sys.argv[1], write=True); print(1)"
+    script = (
+        "import sys, time; from mrafno.storage.ledger import Ledger; l = Ledger.open(sys.argv[1], write=True); print(1)"
+    )
     command = [sys.executable, "-u", "-c", f"{script}; time.sleep(60)", str(tmp_path / "run")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as driver:
         try:

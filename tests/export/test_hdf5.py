@@ -10,7 +10,7 @@ import pytest
 
 from mrafno.errors import ExportError, LedgerError
 from mrafno.export import export_hdf5
-from mrafno.reading import RunReader
+from mrafno.run.reader import RunReader
 from tests import made_runs, runs
 
 

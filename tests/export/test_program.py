@@ -7,7 +7,8 @@ import torch
 from mrafno.errors import ExportError
 from mrafno.export import program
 from mrafno.export.program import GridSurrogate
-from mrafno.surrogate import Ensemble, input_channels, spectral
+from mrafno.surrogate import Ensemble, input_channels
+from mrafno.surrogate.operator import spectral
 from tests import taken
 
 

@@ -1,6 +1,6 @@
 """Plain reference for the network: one member, torch.fft, 1x1 convolutions, written as in the first FNO publications.
 
-It computes what ``mrafno.surrogate.network.MemberFNO`` computes on uniform grids that fit their Fourier period.
+It computes what ``mrafno.surrogate.operator.fno.MemberFNO`` computes on uniform grids that fit their Fourier period.
 """
 
 import numpy as np

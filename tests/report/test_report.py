@@ -8,13 +8,13 @@ import plotly.graph_objects as go
 import pytest
 
 from mrafno.errors import LedgerError, MrafnoError
-from mrafno.ledger import Ledger
-from mrafno.reading import RunReader
 from mrafno.report import write_report
 from mrafno.report.comparison import comparison, grouped
 from mrafno.report.images import write_images
 from mrafno.report.page import curve, run_page, seconds, summary
 from mrafno.run import Run
+from mrafno.run.reader import RunReader
+from mrafno.storage.ledger import Ledger
 from mrafno.tasks import get_task
 from tests.made_runs import made_run, made_task, real_run
 from tests.runs import create

@@ -3,10 +3,11 @@
 import pytest
 
 from mrafno.errors import MrafnoError, RunError
-from mrafno.settings import RunSettings
-from mrafno.studies import active, doing
+from mrafno.run.settings import RunSettings
+from mrafno.studies import active
+from mrafno.studies import runner as doing
 from mrafno.studies.active import Entry, Job, curve_of, read, results, run_job
-from mrafno.studies.doing import do_runs, prepare
+from mrafno.studies.runner import do_runs, prepare
 from tests.studies.tiny import tiny_setup
 
 MRA, HIGH = Entry.parse("mra-uhat"), Entry.parse("random-high")

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from mrafno.arrays import ArrayFile
-from mrafno.settings import RunSettings
-from mrafno.state import Asked, Evaluation, RunState
+from mrafno.run.settings import RunSettings
+from mrafno.run.state import Asked, Evaluation, RunState
+from mrafno.storage.arrays import ArrayFile
 from mrafno.studies.active import Job, Result, Setup
 from mrafno.studies.pages import Study
 

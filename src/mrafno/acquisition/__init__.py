@@ -19,7 +19,7 @@ from mrafno.acquisition.utilities import (
     u,
     u_hat,
 )
-from mrafno.kinds import Schedule
+from mrafno.run.kinds import Schedule
 
 __all__ = [
     "Choice",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from mrafno.errors import AcquisitionError
-from mrafno.kinds import Schedule
+from mrafno.run.kinds import Schedule
 
 
 def decay(schedule: Schedule, step: float, *, rate: float) -> float:

@@ -31,7 +31,7 @@ from mrafno.acquisition.information import (
 from mrafno.acquisition.select import Choice, Indices
 from mrafno.errors import AcquisitionError
 from mrafno.grids import Array
-from mrafno.records import Prediction
+from mrafno.simulation.query import Prediction
 
 Kind = Literal["u", "u-hat", "predvar"]
 

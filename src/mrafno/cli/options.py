@@ -33,7 +33,7 @@ def complete_task(incomplete: str) -> Iterator[str]:
 
 def complete_method(incomplete: str) -> list[str]:
     """Names of methods."""
-    from mrafno.methods import METHODS
+    from mrafno.run.methods import METHODS
 
     return [name for name in METHODS if name.startswith(incomplete)]
 
@@ -44,7 +44,7 @@ def _words(*words: str) -> Any:
 
 def complete_setting(incomplete: str) -> list[str]:
     """Names of settings, up to their ``=``."""
-    from mrafno.config import run_settings
+    from mrafno.cli.config import run_settings
 
     return [f"{name}=" for name in run_settings() if name.startswith(incomplete)]
 

@@ -10,11 +10,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mrafno.curves import Curve, cost_to_reach, round_errors
-from mrafno.display import Snapshot, duration
-from mrafno.durable import LockState, lock_state
-from mrafno.ledger import LOCK
-from mrafno.state import Asked, RunState
+from mrafno.analysis.curves import Curve, cost_to_reach, round_errors
+from mrafno.cli.display import Snapshot, duration
+from mrafno.run.state import Asked, RunState
+from mrafno.storage.files import LockState, lock_state
+from mrafno.storage.ledger import LOCK
 
 #: Failed and running queries that are listed; the others are counted.
 _LISTED = 8

@@ -16,9 +16,9 @@ from mrafno.dashboard.runs import Version, Watched, file_version
 from mrafno.dashboard.views import about_query, drawn
 from mrafno.errors import MrafnoError
 from mrafno.grids import Array, Grid
-from mrafno.reading import RunReader
-from mrafno.records import Prediction
-from mrafno.state import Asked
+from mrafno.run.reader import RunReader
+from mrafno.run.state import Asked
+from mrafno.simulation.query import Prediction
 
 #: Examples that are kept for who asks again.
 _KEPT = 64
@@ -136,7 +136,7 @@ def panels(
 def _curves(grid: Grid, f: Any, truth: Any, mean: Any, std: Any) -> list[tuple[str, Any]]:
     import plotly.graph_objects as go
 
-    from mrafno.figures import BLACK, BLUE, ORANGE
+    from mrafno.plot.figures import BLACK, BLUE, ORANGE
 
     x = grid.axes[0]
     # The legend is below, where it takes nothing of a narrow figure's width.

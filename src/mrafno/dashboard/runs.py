@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mrafno.dashboard.views import Row, blank_row, row
-from mrafno.durable import LockState, lock_state
 from mrafno.errors import LedgerError, MrafnoError
-from mrafno.ledger import LOCK
-from mrafno.reading import RunReader
+from mrafno.run.reader import RunReader
+from mrafno.storage.files import LockState, lock_state
+from mrafno.storage.ledger import LOCK
 
 #: What changes when a file does; None if there is none.
 Version = tuple[int, ...] | None

@@ -5,8 +5,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from mrafno.reading import RunReader
-from mrafno.state import Asked
+from mrafno.run.reader import RunReader
+from mrafno.run.state import Asked
 
 #: Queries on a page of their table.
 PAGE = 25
@@ -138,7 +138,7 @@ def _query(run: RunReader, query: Asked, surprises: Mapping[str, float]) -> dict
 
 def figures(run: RunReader) -> list[dict[str, Any]]:
     """The report's figures, as the page draws them."""
-    from mrafno.figures import anchors
+    from mrafno.plot.figures import anchors
     from mrafno.report.page import figure_sections
 
     sections = figure_sections(run)

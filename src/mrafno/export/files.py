@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from mrafno.durable import PART, sync_folder, write_bytes
 from mrafno.errors import ExportError
+from mrafno.storage.files import PART, sync_folder, write_bytes
 
 
 def check_place(path: Path, folder: Path | None = None) -> None:

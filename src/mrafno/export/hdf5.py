@@ -25,8 +25,8 @@ from typing import Any
 from mrafno._version import __version__
 from mrafno.errors import ExportError
 from mrafno.export.files import check_place, replacing
-from mrafno.reading import RunReader
-from mrafno.state import Asked
+from mrafno.run.reader import RunReader
+from mrafno.run.state import Asked
 
 
 def export_hdf5(run: RunReader, path: Path | str) -> list[int]:

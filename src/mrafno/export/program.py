@@ -23,8 +23,8 @@ from mrafno._version import __version__
 from mrafno.errors import ExportError
 from mrafno.grids import Array
 from mrafno.surrogate import Surrogate
-from mrafno.surrogate.layers import FourierLayer
-from mrafno.surrogate.objective import bounded
+from mrafno.surrogate.operator.layers import FourierLayer
+from mrafno.surrogate.training.objective import bounded
 
 #: How far an exported network may be from the surrogate, as a share of the largest value.
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mrafno.errors import MrafnoError
-from mrafno.figures import write_page
-from mrafno.reading import RunReader
+from mrafno.plot.figures import write_page
 from mrafno.report.comparison import comparison
 from mrafno.report.images import check_formats, write_images
 from mrafno.report.page import run_page
+from mrafno.run.reader import RunReader
 
 
 def write_report(

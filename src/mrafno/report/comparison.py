@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mrafno.curves import Curve, area, band, cost_to_reach, round_errors
-from mrafno.figures import Cells, Section
-from mrafno.reading import RunReader
+from mrafno.analysis.curves import Curve, area, band, cost_to_reach, round_errors
+from mrafno.plot.figures import Cells, Section
 from mrafno.report.figures import Line, duration, error_figure, method_styles, mixture_figure
 from mrafno.report.page import curve, listed, seconds, unit
+from mrafno.run.reader import RunReader
 
 #: Settings that change what is shown of a run, not what it does.
 _NO_MATTER = ("evaluate", "lease", "retries")

@@ -3,11 +3,11 @@
 import numpy as np
 
 from mrafno.errors import MrafnoError
-from mrafno.figures import Html, Section, prediction_figure, prose
 from mrafno.grids import Array
-from mrafno.reading import RunReader
+from mrafno.plot.figures import Html, Section, prediction_figure, prose
 from mrafno.report.thumbnails import thumbnail
-from mrafno.state import Asked
+from mrafno.run.reader import RunReader
+from mrafno.run.state import Asked
 
 #: Queries in the table, and test examples among which those shown are found.
 _QUERIES, _TESTS = 10, 40

@@ -11,7 +11,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from mrafno.figures import BLACK, BLUE, GREEN, ORANGE
+from mrafno.plot.figures import BLACK, BLUE, GREEN, ORANGE
 
 SKY, PURPLE, AMBER, GREY = "#56B4E9", "#CC79A7", "#E69F00", "#767676"
 _MARKERS = (

@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from mrafno.acquisition.cost import annealed_cost, cost_shares
-from mrafno.curves import Curve
+from mrafno.analysis.curves import Curve
 from mrafno.errors import sentence
-from mrafno.figures import MarkupCells, Section, calibration_figure, prose
-from mrafno.methods import METHODS
-from mrafno.reading import RunReader
+from mrafno.plot.figures import MarkupCells, Section, calibration_figure, prose
 from mrafno.report.examples import choices, queries_section, test_sections
 from mrafno.report.figures import (
     Line,
@@ -23,6 +21,8 @@ from mrafno.report.figures import (
     time_figure,
     utility_figure,
 )
+from mrafno.run.methods import METHODS
+from mrafno.run.reader import RunReader
 
 #: Rows in the table of failures, and steps of the schedule that are shown at least.
 _FAILURES, _STEPS = 20, 20

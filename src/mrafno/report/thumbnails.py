@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from plotly.colors import get_colorscale, unlabel_rgb, validate_colors
 
-from mrafno.figures import BLUE, Html
 from mrafno.grids import Array
+from mrafno.plot.figures import BLUE, Html
 
 #: Points per axis that are enough for a picture of this size.
 _POINTS = 64

@@ -2,7 +2,7 @@
 
 Every run is a directory ``OUT/runs/NAME``, named by all that determines it except its length. So a study that was
 interrupted goes on where it stopped, a longer one extends the runs of a shorter one (which have learnt once more where
-they ended before), and studies that need the same run share it. Missing ones are done by :mod:`mrafno.studies.doing`.
+they ended before), and studies that need the same run share it. Missing ones are done by :mod:`mrafno.studies.runner`.
 """
 
 import hashlib
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from mrafno.curves import Curve
+from mrafno.analysis.curves import Curve
 from mrafno.errors import MrafnoError
-from mrafno.methods import METHODS, get_method
-from mrafno.reading import RunReader
 from mrafno.run import Run
-from mrafno.settings import RunSettings
-from mrafno.state import RunState
+from mrafno.run.methods import METHODS, get_method
+from mrafno.run.reader import RunReader
+from mrafno.run.settings import RunSettings
+from mrafno.run.state import RunState
 from mrafno.tasks import Task, get_task
 
 #: Steps of the publication's runs, where they are not 500.

@@ -174,7 +174,7 @@ def _study(
     quick: bool,
     report: bool,
 ) -> "Study":
-    from mrafno.config import gathered
+    from mrafno.cli.config import gathered
     from mrafno.studies.active import Setup
     from mrafno.studies.pages import Study
 

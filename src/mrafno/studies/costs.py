@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from mrafno._version import __version__
+from mrafno.data.cache import make_inputs
 from mrafno.errors import MrafnoError
-from mrafno.examples import make_inputs
-from mrafno.figures import Cells, bars_figure, write_page
+from mrafno.plot.figures import Cells, bars_figure, write_page
 from mrafno.studies.curves import Spread
 from mrafno.studies.pages import NOTHING, as_table, pm, write_json
 from mrafno.tasks import TASKS, Task, get_task

@@ -1,7 +1,7 @@
 """Error against accumulated cost, methods by seeds: which of them learns most for its money.
 
-Between measurements the logarithm of the error is a straight line over the cost (:mod:`mrafno.curves`). The mean curve
-of a method is the mean of its seeds' errors at equal costs, over the costs that all of them have reached.
+Between measurements the logarithm of the error is a straight line over the cost (:mod:`mrafno.analysis.curves`). The
+mean curve of a method is the mean of its seeds' errors at equal costs, over the costs that all of them have reached.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mrafno.curves import Curve, area, at_costs, common_costs, cost_to_reach, round_errors
+from mrafno.analysis.curves import Curve, area, at_costs, common_costs, cost_to_reach, round_errors
 from mrafno.errors import MrafnoError
 from mrafno.studies.active import Result
 

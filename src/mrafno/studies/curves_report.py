@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from mrafno.curves import at_costs
+from mrafno.analysis.curves import at_costs
 from mrafno.errors import MrafnoError
-from mrafno.figures import Cells, Section
-from mrafno.methods import METHODS
+from mrafno.plot.figures import Cells, Section
 from mrafno.report.figures import Line, Style, error_figure, method_styles
+from mrafno.run.methods import METHODS
 from mrafno.studies.active import Entry
 from mrafno.studies.curves import REFERENCE, Comparison, MeanCurve, Pair, Reach, as_json, compare
 from mrafno.studies.pages import NOTHING, Study, pm

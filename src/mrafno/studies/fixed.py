@@ -21,13 +21,13 @@ import numpy as np
 import torch
 
 from mrafno._version import __version__
-from mrafno.dataset import Dataset
+from mrafno.analysis.metrics import evaluate
+from mrafno.data.cache import one_thread_each, solve_examples
+from mrafno.data.dataset import Dataset
 from mrafno.errors import MrafnoError
-from mrafno.evaluate import evaluate
-from mrafno.examples import one_thread_each, solve_examples
 from mrafno.grids import Array
 from mrafno.surrogate import SURROGATES, get_surrogate
-from mrafno.surrogate.held_in import Watch
+from mrafno.surrogate.out_of_fold import Watch
 from mrafno.tasks import Task, get_task
 
 #: The order of the table, which is the publication's.

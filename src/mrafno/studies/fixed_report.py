@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from mrafno.data.cache import solve_examples
 from mrafno.errors import MrafnoError
-from mrafno.examples import solve_examples
-from mrafno.figures import Cells, bars_figure, calibration_figure, prediction_figure, write_page
+from mrafno.plot.figures import Cells, bars_figure, calibration_figure, prediction_figure, write_page
 from mrafno.studies.fixed import PAPER, SHOWN, TEST_SEED, Job, Row, Setup, examples, jobs, run_study, table
 from mrafno.tasks import get_task
 

@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from mrafno._version import __version__
+from mrafno.data.cache import cores
 from mrafno.errors import MrafnoError
-from mrafno.examples import cores
-from mrafno.figures import Cells, Section, write_page
-from mrafno.methods import METHODS
+from mrafno.plot.figures import Cells, Section, write_page
+from mrafno.run.methods import METHODS
 from mrafno.studies.active import Entry, Result, Setup, results
 from mrafno.studies.curves import Spread
-from mrafno.studies.doing import do_runs, prepare
 from mrafno.studies.progress import display
+from mrafno.studies.runner import do_runs, prepare
 from mrafno.tasks import Task, get_task
 
 #: In a table, where there is no number.

@@ -9,10 +9,10 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from mrafno.errors import MrafnoError
-from mrafno.figures import BLACK, Cells, Section
 from mrafno.grids import Array, Grid, relative_l2
-from mrafno.reading import RunReader
+from mrafno.plot.figures import BLACK, Cells, Section
 from mrafno.report.figures import method_styles
+from mrafno.run.reader import RunReader
 from mrafno.studies.active import Result
 from mrafno.studies.curves_report import entries
 from mrafno.studies.pages import Study

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from mrafno.studies.active import Job, Setup
-from mrafno.studies.doing import Heard, News
+from mrafno.studies.runner import Heard, News
 
 #: Seconds between the plain lines about a run.
 _EVERY = 60.0

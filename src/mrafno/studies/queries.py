@@ -8,9 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from mrafno.figures import BLACK, Cells, Section
-from mrafno.methods import METHODS
+from mrafno.plot.figures import BLACK, Cells, Section
 from mrafno.report.figures import level_styles
+from mrafno.run.methods import METHODS
 from mrafno.studies.active import Entry, Result
 from mrafno.studies.curves import Spread
 from mrafno.studies.curves_report import entries

@@ -8,10 +8,10 @@ from plotly.subplots import make_subplots
 
 from mrafno.acquisition.cost import annealed_cost, cost_shares
 from mrafno.errors import MrafnoError
-from mrafno.figures import BLACK, BLUE, GREEN, ORANGE, Cells, Section
-from mrafno.kinds import Schedule
-from mrafno.methods import get_method
+from mrafno.plot.figures import BLACK, BLUE, GREEN, ORANGE, Cells, Section
 from mrafno.report.figures import AMBER, GREY, PURPLE, SKY, Style
+from mrafno.run.kinds import Schedule
+from mrafno.run.methods import get_method
 from mrafno.studies.active import Entry
 from mrafno.studies.curves import Comparison, as_json, compare
 from mrafno.studies.curves_report import area_cells, band_text, mean_figure

@@ -1,8 +1,7 @@
 """The surrogate: a probabilistic multi-resolution Fourier neural operator and five ways to infer it."""
 
-from mrafno.surrogate.adapters import input_channels
-from mrafno.surrogate.base import Fit, Surrogate
-from mrafno.surrogate.inference import (
+from mrafno.surrogate.inference.base import Fit, Surrogate
+from mrafno.surrogate.inference.ways import (
     SURROGATES,
     Dropout,
     Ensemble,
@@ -11,6 +10,7 @@ from mrafno.surrogate.inference import (
     Variational,
     get_surrogate,
 )
+from mrafno.surrogate.operator.adapters import input_channels
 
 __all__ = [
     "SURROGATES",

@@ -24,15 +24,15 @@ import safetensors.torch
 from torch import Tensor
 
 from mrafno._version import __version__
-from mrafno.dataset import Normaliser
-from mrafno.durable import make_folder, write_bytes
+from mrafno.data.dataset import Normaliser
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Domain, Grid
-from mrafno.surrogate.adapters import Build
-from mrafno.surrogate.base import Surrogate
-from mrafno.surrogate.inference import SURROGATES
-from mrafno.surrogate.network import NetworkSettings
-from mrafno.surrogate.training import TrainingSettings
+from mrafno.storage.files import make_folder, write_bytes
+from mrafno.surrogate.inference.base import Surrogate
+from mrafno.surrogate.inference.ways import SURROGATES
+from mrafno.surrogate.operator.adapters import Build
+from mrafno.surrogate.operator.fno import NetworkSettings
+from mrafno.surrogate.training.loop import TrainingSettings
 
 #: Raised when a reader of the last version could misread a new file; then UPGRADES learns to read the last version's.
 VERSION = 1

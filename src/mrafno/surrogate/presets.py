@@ -5,15 +5,15 @@ from typing import Any, get_args
 
 import torch
 
-from mrafno.dataset import Dataset
+from mrafno.data.dataset import Dataset
 from mrafno.errors import SurrogateError, hint
 from mrafno.grids import Domain
-from mrafno.kinds import Preset
-from mrafno.surrogate.batches import periods
-from mrafno.surrogate.network import NetworkSettings
-from mrafno.surrogate.refinement import resolves
-from mrafno.surrogate.spectral import Mesh
-from mrafno.surrogate.training import TrainingSettings
+from mrafno.run.kinds import Preset
+from mrafno.surrogate.operator.fno import NetworkSettings
+from mrafno.surrogate.operator.local_correction import resolves
+from mrafno.surrogate.operator.spectral import Mesh
+from mrafno.surrogate.training.batches import periods
+from mrafno.surrogate.training.loop import TrainingSettings
 
 
 def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSettings:

@@ -18,8 +18,8 @@ from mrafno.tasks.base import Task
 from mrafno.tasks.burgers import Burgers
 from mrafno.tasks.darcy import Darcy
 from mrafno.tasks.diffusion import Diffusion
+from mrafno.tasks.function import CommandTask, FunctionTask
 from mrafno.tasks.navier_stokes import NavierStokes
-from mrafno.tasks.own import CommandTask, FunctionTask
 
 
 def _darcy3(**settings: Any) -> Darcy:

@@ -52,7 +52,7 @@ class NavierStokes(Task):
 
     THE INPUTS ARE THEMSELVES SIMULATED: ``sample`` runs the finest grid for the first half of the time, and so costs as
     much as solving on the finest level. A pool of 990 on 64 x 64 takes about 5 minutes on one core; make it through the
-    example cache of :mod:`mrafno.examples`, once.
+    example cache of :mod:`mrafno.data.cache`, once.
 
     ``frames`` is the number of input channels and of output channels; frame k = 1, 2, ... is the vorticity at
     ``final_time * k / (2 * frames)``. A level continues from the last input frame on its own grid; earlier frames are

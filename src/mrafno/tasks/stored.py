@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array
 from mrafno.tasks import TASKS, Task, get_task
-from mrafno.tasks.own import CandidateTask
+from mrafno.tasks.function import CandidateTask
 
 
 class OutsideTask(CandidateTask):

@@ -1,0 +1,65 @@
+"""Metrics on examples that no surrogate has seen; training never imports this."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from mrafno.grids import Array, relative_l2
+from mrafno.simulation.query import Prediction
+from mrafno.surrogate import Surrogate
+from mrafno.surrogate.uncertainty import INTERVALS, gaussian_nll, marginal_nll
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """How good a surrogate is on held-out examples of one level.
+
+    Attributes:
+        relative_l2: mean over examples, of the samples' mean, in physical units.
+        nll: negative log likelihood of a function in normalised units: every value under its own Gaussian, summed over
+            the values, mean over examples.
+        nll_per_value: the same divided by the number of values.
+        nll_joint: under the matched Gaussian with its covariance between values, mean over examples.
+        coverage: share of the values inside the central interval of each probability.
+    """
+
+    relative_l2: float
+    nll: float
+    nll_per_value: float
+    nll_joint: float
+    coverage: dict[str, float]
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON values, which have no infinity and no NaN: None in their place."""
+        values = {name: _number(value) for name, value in asdict(self).items() if name != "coverage"}
+        return {**values, "coverage": {name: _number(value) for name, value in self.coverage.items()}}
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def coverage(prediction: Prediction, truth: Array, probability: float) -> float:
+    """Share of the values inside the prediction's central intervals of this probability."""
+    reach = norm.ppf(0.5 + probability / 2) * prediction.std
+    return float(np.mean(np.abs(truth - prediction.center) <= reach))
+
+
+def evaluate(surrogate: Surrogate, f: Array, truth: Array, level: int | None = None) -> Metrics:
+    """Measure on inputs ``(n, in_channels, *grid)`` and outputs ``(n, out_channels, *grid)`` of a level."""
+    prediction = surrogate.predict(f, level, units="normalised")
+    normaliser = surrogate.normaliser
+    assert normaliser is not None, "predict has checked that the surrogate is fitted"
+    target = normaliser.outputs(truth)
+    center = normaliser.physical(prediction.center, surrogate.domain.dim)
+    total = float(np.mean(marginal_nll(prediction, target)))
+    return Metrics(
+        relative_l2=float(np.mean(relative_l2(center, truth, normaliser.typical_norm(truth.shape[2:])))),
+        nll=total,
+        nll_per_value=total / float(np.prod(truth.shape[1:])),
+        nll_joint=float(np.mean(gaussian_nll(prediction, target))),
+        coverage={f"{p:g}": coverage(prediction, target, p) for p in INTERVALS},
+    )

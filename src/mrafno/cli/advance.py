@@ -1,0 +1,165 @@
+"""A run that advances in front of somebody: its display, its executor, Ctrl-C, and how it ends."""
+
+import contextlib
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import typer
+
+from mrafno.cli import config
+from mrafno.cli.program import INTERRUPTED, say
+from mrafno.errors import MrafnoError, RunError
+
+if TYPE_CHECKING:
+    from mrafno.cli.display import Display
+    from mrafno.run import Run
+
+#: Seconds that Ctrl-C waits for the run to come to a point where it is good to stop.
+_GRACE = 1.0
+
+
+def advance(run: "Run", folder: Path, values: Mapping[str, Any], stdout: TextIO) -> None:
+    """Advance a run to its goals, and say how it ended.
+
+    Args:
+        values: goals, how simulations run, and ``json``, by the names of their flags.
+        stdout: where lines go that are no live display.
+    """
+    how = config.pick(values, config.SIMULATIONS)
+    goals = config.pick(values, config.GOALS)
+    _advise(how, run.settings.batch)
+    with _display(run, goals, bool(values.get("json")), stdout) as display, safe_interrupts() as safe_point:
+
+        def watch(phase: str, done: float | None = None) -> None:
+            safe_point()
+            display(phase, done)
+
+        try:
+            reason = run.advance(
+                **goals,
+                executor=executor(how),
+                workers=at_a_time(how),
+                asynchronous=how.get("async", False),
+                limit=how.get("limit"),
+                isolate=how.get("isolate", False),
+                memory=round(how["memory"] * 1e9) if "memory" in how else None,
+                patience=how.get("patience", 0.5),
+                watch=watch,
+                progress=sys.stderr.isatty() and not values.get("json"),
+            )
+        except KeyboardInterrupt:
+            display.finish("interrupted", "Ctrl-C")
+        except MrafnoError as error:
+            display.finish("failed", str(error))
+            raise
+        else:
+            display.finish("done", reason)
+            return
+    say(f"stopped; resume with: mrafno resume {shlex.quote(str(folder))}")
+    raise typer.Exit(INTERRUPTED)
+
+
+def executor(how: Mapping[str, Any]) -> Callable[[], Executor] | None:
+    """What makes the executor that the flags ask for; None for this process."""
+    from mrafno.simulation.executors import dask_executor, process_pool
+
+    workers, dask = how.get("workers"), how.get("dask")
+    if dask is None:
+        return partial(process_pool, workers) if workers and workers > 1 else None
+    return partial(dask_executor, None, workers) if dask == "local" else partial(dask_executor, dask)
+
+
+def at_a_time(how: Mapping[str, Any]) -> int:
+    """How many simulations an asynchronous run keeps under way."""
+    from mrafno.data.cache import cores
+
+    if "workers" in how or "dask" not in how:
+        return int(how.get("workers", 1))
+    if how["dask"] != "local" and how.get("async"):
+        raise RunError(
+            f"--async with --dask {how['dask']}: say with --workers how many simulations are to be under way at a time."
+        )
+    return cores()
+
+
+def _advise(how: Mapping[str, Any], batch: int) -> None:
+    workers = how.get("workers", 1)
+    if workers > batch and not how.get("async"):
+        say(
+            f"note: with --batch {batch} and without --async no more than {batch} of {workers} workers simulate at a "
+            "time, once the first examples are there."
+        )
+
+
+def _display(run: "Run", goals: Mapping[str, float], as_json: bool, stdout: TextIO) -> "Display":
+    from rich.console import Console
+
+    from mrafno.cli.display import JsonDisplay, LineDisplay, LiveDisplay
+
+    if as_json:
+        return JsonDisplay(run, goals, stdout)
+    console = Console()
+    if sys.stdout.isatty() and not console.is_dumb_terminal:
+        return LiveDisplay(run, goals, console)
+    return LineDisplay(run, goals, stdout)
+
+
+@contextlib.contextmanager
+def only_ours(wanted: bool) -> Iterator[TextIO]:
+    """A stream to stdout that nobody else has, if ``wanted``: what simulators print, in any process, goes to stderr."""
+    if not wanted:
+        yield sys.stdout
+        return
+    with contextlib.ExitStack() as stack:
+        ours = sys.stdout
+        with contextlib.suppress(OSError):  # a stdout that is no file, as in tests
+            number = ours.fileno()
+            ours.flush()
+            ours = stack.enter_context(os.fdopen(os.dup(number), "w", encoding="utf-8"))
+            stack.callback(os.dup2, ours.fileno(), number)
+            os.dup2(sys.stderr.fileno(), number)
+        stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+        yield ours
+
+
+@contextlib.contextmanager
+def safe_interrupts() -> Iterator[Callable[[], None]]:
+    """Inside, Ctrl-C waits for the next call of what this gives, for a second at most; another Ctrl-C does not wait.
+
+    So it does not hit a record that is being written; and a simulation in this process, which may take hours, does not
+    make it wait.
+    """
+    pressed = False
+
+    def at_once(*_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        raise KeyboardInterrupt
+
+    def soon(*_: object) -> None:
+        nonlocal pressed
+        if pressed:
+            at_once()
+        pressed = True
+        signal.signal(signal.SIGALRM, at_once)
+        signal.setitimer(signal.ITIMER_REAL, _GRACE)
+
+    def safe_point() -> None:
+        if pressed:
+            at_once()
+
+    before = signal.getsignal(signal.SIGALRM)
+    interrupt = signal.signal(signal.SIGINT, soon)
+    try:
+        yield safe_point
+    finally:
+        if pressed:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGINT, interrupt)

@@ -1,0 +1,312 @@
+"""What people see while a run advances: a live display on a terminal, plain lines elsewhere, JSON lines for machines.
+
+All three are watchers, see :class:`mrafno.run.loop.Watcher`; they read the run's state and change nothing.
+"""
+
+import json
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TextIO
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from mrafno.run.state import RunState
+
+#: Seconds between plain lines, apart from those that tell of a measurement.
+_EVERY = 10.0
+#: Steps that the speed is taken from.
+_PACE = 30
+
+
+class Watched(Protocol):
+    """What is needed of a run to show it."""
+
+    @property
+    def state(self) -> RunState:
+        """As of the last event."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A run's figures at a moment.
+
+    Attributes:
+        step: chosen examples that have been simulated; cost: what they cost.
+        error: relative L2 on the test examples when they were last used, and after which step that was.
+        estimate: of the error, by the run itself, on examples that single networks have not learnt from.
+        meshes: names of the resolutions; examples: told ones to learn from, of each; running: those under way.
+        failed: simulations that gave nothing.
+        seconds: spent on each phase as recorded, whoever spent them.
+    """
+
+    step: int
+    cost: float
+    error: float | None
+    measured: int | None
+    estimate: float | None
+    meshes: tuple[str, ...]
+    examples: tuple[int, ...]
+    running: tuple[int, ...]
+    failed: int
+    seconds: dict[str, float]
+
+    @staticmethod
+    def of(state: RunState) -> "Snapshot":
+        """May be called in one thread while another one appends events."""
+        queries = list(state.queries.values())
+        trainings, evaluations = list(state.trainings), list(state.evaluations)
+        meshes = tuple("x".join(map(str, shape)) for shape in state.task["resolutions"])
+        told = [q for q in queries if q.status == "told"]
+        bought = [q for q in told if q.kind == "pool"]
+        measurements = [e for e in evaluations if e.metrics["relative_l2"] is not None]
+        last = measurements[-1] if measurements else None
+        levels = range(len(meshes))
+        return Snapshot(
+            step=len(bought),
+            cost=sum(q.cost for q in bought),
+            error=last.metrics["relative_l2"] if last else None,
+            measured=last.step if last else None,
+            estimate=state.estimate,
+            meshes=meshes,
+            examples=tuple(sum(q.level == level and q.kind != "test" for q in told) for level in levels),
+            running=tuple(sum(q.level == level and q.status == "running" for q in queries) for level in levels),
+            failed=sum(q.status == "failed" for q in queries),
+            seconds={
+                "simulating": sum(q.seconds or 0.0 for q in told),
+                "training": sum(t.seconds for t in trainings),
+                "choosing": sum(q.choice.get("seconds", 0.0) for q in queries),
+                "evaluating": sum(e.seconds for e in evaluations),
+            },
+        )
+
+    def queries(self) -> str:
+        """Examples of each resolution, as in ``33: 12 (1 running), 129: 5``."""
+        counts = zip(self.meshes, self.examples, self.running, strict=True)
+        text = ", ".join(f"{mesh}: {n}" + (f" ({now} running)" if now else "") for mesh, n, now in counts)
+        return text + (f", {self.failed} failed" if self.failed else "")
+
+
+class Display:
+    """A watcher that knows where a run is and how long the rest will take. A context: leaving it ends the display.
+
+    Args:
+        goals: steps, budget and target, those that there are.
+    """
+
+    def __init__(self, run: Watched, goals: Mapping[str, float]) -> None:
+        self.run, self.goals = run, goals
+        self.phase: str = "starting"
+        self.done: float | None = None
+        self.started = self.since = time.monotonic()
+        self._pace: deque[tuple[float, int, float]] = deque(maxlen=_PACE)
+        self._known = len(run.state.evaluations)
+
+    def __call__(self, phase: str, done: float | None = None) -> None:
+        """Hear of it, see :class:`mrafno.run.loop.Watcher`."""
+        if phase != self.phase:
+            self.since = time.monotonic()
+        self.phase, self.done = phase, done
+        self._show()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop showing."""
+
+    def finish(self, outcome: str, reason: str) -> None:
+        """Show the end: ``done``, ``interrupted`` or ``failed``, and why."""
+        raise NotImplementedError
+
+    def _show(self) -> None:
+        raise NotImplementedError
+
+    def _measured(self) -> bool:
+        """Whether the run was measured since this was asked the last time."""
+        before, self._known = self._known, len(self.run.state.evaluations)
+        return self._known > before
+
+    def left(self, now: Snapshot) -> float | None:
+        """Seconds to the first goal at the speed of the last steps; None while that is unknown."""
+        if not self._pace or self._pace[-1][1] != now.step:
+            self._pace.append((time.monotonic(), now.step, now.cost))
+        (t0, step0, cost0), (t1, step1, cost1) = self._pace[0], self._pace[-1]
+        rests = []
+        if "steps" in self.goals and step1 > step0:
+            rests.append((self.goals["steps"] - step1) * (t1 - t0) / (step1 - step0))
+        if "budget" in self.goals and cost1 > cost0:
+            rests.append((self.goals["budget"] - cost1) * (t1 - t0) / (cost1 - cost0))
+        # The step under way has used some of it.
+        return max(min(rests) - (time.monotonic() - t1), 0.0) if rests else None
+
+    def activity(self) -> str:
+        """The phase, and how much of it is done."""
+        return self.phase if self.done is None else f"{self.phase} {100 * self.done:.0f} %"
+
+
+class LiveDisplay(Display):
+    """A block on a terminal that is drawn anew four times a second."""
+
+    def __init__(self, run: Watched, goals: Mapping[str, float], console: Console) -> None:
+        super().__init__(run, goals)
+        self._end = ""
+        self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4)
+
+    def _show(self) -> None:
+        # Begun late: what makes the first examples has a bar of its own.
+        if not self._live.is_started:
+            self._live.start(refresh=True)
+
+    def finish(self, outcome: str, reason: str) -> None:
+        """Leave the last figures on the screen."""
+        self._end = f"{outcome}: {reason}" if outcome != "done" else reason
+        self._show()
+
+    def __exit__(self, *_: object) -> None:
+        """Draw the last time."""
+        if self._live.is_started:
+            self._live.stop()
+
+    def render(self) -> RenderableType:
+        """The block, one figure a line; called by the thread that draws."""
+        state, now = self.run.state, Snapshot.of(self.run.state)
+        table = Table.grid(padding=(0, 2), expand=True)
+        table.add_column(style="bold", no_wrap=True, width=8)
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        for name, value in (
+            ("run", f"{state.task['name']}, {state.method}, seed {state.seed}"),
+            ("step", _of(now.step, self.goals.get("steps"))),
+            ("cost", _cost(now.cost, self.goals.get("budget"))),
+            ("error", _error(now, self.goals.get("target"))),
+            ("examples", now.queries()),
+            ("time", self._times(now)),
+            ("now", self._now(now)),
+        ):
+            table.add_row(name, Text(value))
+        share = self._share(now)
+        if share is not None:
+            table.add_row("", ProgressBar(total=1.0, completed=share, width=60))
+        return table
+
+    def _times(self, now: Snapshot) -> str:
+        seconds = dict(now.seconds)
+        if self.phase in seconds and not self._end:
+            seconds[self.phase] += time.monotonic() - self.since
+        return ", ".join(f"{phase} {duration(spent)}" for phase, spent in seconds.items())
+
+    def _now(self, now: Snapshot) -> str:
+        if self._end:
+            return self._end
+        left = self.left(now)
+        return self.activity() + (f", about {duration(left)} left" if left else "")
+
+    def _share(self, now: Snapshot) -> float | None:
+        shares = [
+            have / self.goals[goal]
+            for goal, have in (("steps", now.step), ("budget", now.cost))
+            if self.goals.get(goal, 0) > 0
+        ]
+        return min(max(shares), 1.0) if shares else None
+
+
+class LineDisplay(Display):
+    """A line for every measurement, and between them one every ten seconds."""
+
+    def __init__(self, run: Watched, goals: Mapping[str, float], file: TextIO) -> None:
+        super().__init__(run, goals)
+        self._file, self._last = file, time.monotonic()
+
+    def _show(self) -> None:
+        if self._measured():
+            self._print()
+        elif time.monotonic() - self._last >= _EVERY:
+            self._print(self.activity())
+
+    def finish(self, outcome: str, reason: str) -> None:
+        """Tell of a last measurement, and of the end."""
+        if self._measured():
+            self._print()
+        if outcome == "done":
+            print(reason, file=self._file, flush=True)
+
+    def _print(self, *more: str) -> None:
+        now = Snapshot.of(self.run.state)
+        left = self.left(now)
+        parts = [
+            f"step {_of(now.step, self.goals.get('steps'))}",
+            f"cost {_cost(now.cost, self.goals.get('budget'))}",
+            f"error {_error(now, self.goals.get('target'))}",
+            f"examples {now.queries()}",
+            *more,
+            f"{duration(time.monotonic() - self.started)} so far",
+            *([f"about {duration(left)} left"] if left else []),
+        ]
+        # In one call, so that nothing else gets between.
+        self._file.write("; ".join(parts) + "\n")
+        self._file.flush()
+        self._last = time.monotonic()
+
+
+class JsonDisplay(Display):
+    """An object a line: one for every measurement, and one for the end."""
+
+    def __init__(self, run: Watched, goals: Mapping[str, float], file: TextIO) -> None:
+        super().__init__(run, goals)
+        self._file = file
+
+    def _show(self) -> None:
+        if self._measured():
+            self._print(event="evaluated")
+
+    def finish(self, outcome: str, reason: str) -> None:
+        """The last object, with what ended the run."""
+        self._show()
+        self._print(event="ended", outcome=outcome, reason=reason)
+
+    def _print(self, **what: Any) -> None:
+        state, now = self.run.state, Snapshot.of(self.run.state)
+        figures = {
+            "step": now.step,
+            "accumulated_cost": now.cost,
+            "metrics": state.evaluations[-1].metrics if state.evaluations else None,
+            "measured_at_step": now.measured,
+            "estimate": now.estimate,
+            "examples": dict(zip(now.meshes, now.examples, strict=True)),
+            "failed": now.failed,
+            "seconds": now.seconds,
+        }
+        self._file.write(json.dumps({**what, **figures}) + "\n")
+        self._file.flush()
+
+
+def duration(seconds: float) -> str:
+    """A time span for people: ``8 s``, ``3 min 20 s``, ``2 h 5 min``, ``4 d 3 h``."""
+    whole = round(seconds)
+    for unit, size, next_unit, next_size in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            rest = whole % size // next_size
+            return f"{whole // size} {unit}" + (f" {rest} {next_unit}" if rest else "")
+    return f"{whole} s"
+
+
+def _of(have: int, goal: float | None) -> str:
+    return f"{have}" if goal is None else f"{have} of {goal:g}"
+
+
+def _cost(cost: float, budget: float | None) -> str:
+    return f"{cost:g}" if budget is None else f"{cost:g}, {max(budget - cost, 0):g} left of {budget:g}"
+
+
+def _error(now: Snapshot, target: float | None) -> str:
+    if now.error is None:
+        measured = "not measured yet"
+    else:
+        measured = f"{now.error:.4g}" + (f" after step {now.measured}" if now.measured != now.step else "")
+    estimate = "" if now.estimate is None else f", by its own estimate {now.estimate:.4g}"
+    return measured + estimate + ("" if target is None else f", target {target:g}")

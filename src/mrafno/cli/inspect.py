@@ -1,0 +1,141 @@
+"""Commands that look at problems and runs, and change nothing."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mrafno.cli import options
+from mrafno.cli.program import app, say
+
+if TYPE_CHECKING:
+    from mrafno.run.state import RunState
+
+Folders = Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders of runs.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object for machines.")]
+Errors = Annotated[
+    str | None, typer.Option(metavar="E,E,...", help="Errors whose cost to tell, like .1,.05. \\[default: round ones]")
+]
+
+
+@app.command(epilog="Examples: `mrafno tasks`, `mrafno tasks darcy darcy3 --measure`")
+def tasks(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TASK", help="Which problems; all if none.", autocompletion=options.complete_task),
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure costs, and the distance of coarse from fine solutions.")
+    ] = False,
+    solves: Annotated[int, typer.Option(min=1, help="Solves per mesh with --measure.")] = 100,
+) -> None:
+    """Describe the problems: inputs, outputs, meshes and costs."""
+    from rich.console import Console
+
+    from mrafno.tasks.describe import task_table
+
+    console = Console()
+    console.print(task_table(names or []))
+    if measure:
+        from mrafno.tasks.costs import report
+
+        report(names or [], solves, console)
+
+
+@app.command(epilog="Examples: `mrafno show runs/b`, `mrafno show runs/b --json | jq .steps`")
+def show(
+    folder: options.Folder,
+    as_json: AsJson = False,
+    damaged: Annotated[
+        bool, typer.Option("--damaged", help="Read what is left of a damaged ledger, and list the damage.")
+    ] = False,
+) -> None:
+    """Show a run, also while it advances: what it is, how far it is, what it cost, how good it is, what went wrong."""
+    from rich.console import Console
+
+    from mrafno.cli.tables import run_table
+    from mrafno.storage.files import lock_state
+    from mrafno.storage.ledger import LOCK
+
+    state, damage = _read(folder, damaged)
+    lock = lock_state(folder / LOCK)
+    if as_json:
+        typer.echo(json.dumps(state.as_json(lock) | ({"damage": damage} if damaged else {})))
+        return
+    Console().print(run_table(state, folder, lock))
+    for one in damage:
+        say(f"damage: {one}")
+
+
+def _read(folder: Path, damaged: bool) -> tuple["RunState", list[str]]:
+    """A run's state, and what is wrong with its ledger if that is allowed."""
+    from mrafno.errors import LedgerError
+    from mrafno.run.state import RunState
+    from mrafno.storage.ledger import Ledger
+
+    if not damaged:
+        return RunState.of(Ledger.open(folder).events), []
+    ledger = Ledger.open(folder, damaged="skip")
+    state, damage = RunState(), list(ledger.damage)
+    for event in ledger.events:
+        try:
+            state.apply(event)
+        except LedgerError as error:  # what came before and is gone is what it was about
+            damage.append(str(error))
+    state.learnt = [id for id in state.learnt if id in state.queries]
+    if not state.task:
+        raise LedgerError(f"run {folder}: the first event, which says what the run is, is damaged. {' '.join(damage)}")
+    return state, damage
+
+
+@app.command(epilog="Example: `mrafno compare runs/uhat runs/random --errors .1,.05`")
+def compare(folders: Folders, errors: Errors = None, as_json: AsJson = False) -> None:
+    """Compare runs: what they spent, what error they have, and what it cost them to reach chosen errors.
+
+    Between measurements the error's logarithm is interpolated; the first time below an error counts.
+    """
+    from rich.console import Console
+
+    from mrafno.cli.tables import comparison, comparison_table
+
+    runs = [(folder, _read(folder, False)[0]) for folder in dict.fromkeys(folders)]
+    found = comparison(runs, _numbers(errors))
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        Console().print(comparison_table(found))
+
+
+@app.command(epilog="Example: `mrafno report runs/uhat runs/random --out report.html --images figures`")
+def report(
+    folders: Folders,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("report.html"),
+    images: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Also write every figure as a file of its own.")
+    ] = None,
+    formats: Annotated[str, typer.Option(help="Of the images, comma-separated: svg, pdf, png.")] = "svg",
+    errors: Errors = None,
+) -> None:
+    """Write a page about a run, or about several and how they compare; it needs no network to open."""
+    from mrafno.errors import MrafnoError
+    from mrafno.report import write_report
+
+    wanted: dict[str, Any] = {"formats": [one.strip() for one in formats.split(",")], "errors": _numbers(errors)}
+    try:
+        write_report(folders, out, images=images, **wanted)
+    except OSError as error:
+        raise MrafnoError(f"report: {error.filename or out} cannot be written ({error.strerror}).") from error
+    typer.echo(f"wrote {out}")
+
+
+def _numbers(text: str | None) -> list[float]:
+    try:
+        found = [float(part) for part in text.split(",")] if text else []
+    except ValueError:
+        found = [-1.0]
+    if not all(0 < number < float("inf") for number in found):
+        raise typer.BadParameter(
+            f"{text!r} are no positive numbers with commas between, like .1,.05", param_hint="--errors"
+        )
+    return found

@@ -1,0 +1,140 @@
+"""Examples that somebody simulated earlier, as the first ones of a run.
+
+A ``.npz`` file, or a dictionary, with one pair of arrays for every level that has some::
+
+    input_0, output_0     (n, channels, *grid of level 0); a single channel's axis may be left out
+    cost_0                what each cost, (n,), in the task's unit; by default what a simulation of the level costs
+    input_1, output_1, ...
+"""
+
+import io
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mrafno.errors import LedgerError, RunError, TaskError, hint
+from mrafno.grids import Array
+from mrafno.run.state import RunState
+from mrafno.storage.files import from_npy, read_bytes
+from mrafno.storage.ledger import Ledger
+from mrafno.tasks.base import Task, as_numbers
+
+#: A file, or its arrays by name.
+Examples = Path | str | Mapping[str, ArrayLike]
+
+_ADVICE = "Give a .npz file with input_0, output_0 and so on, as numpy.savez writes it."
+
+
+@dataclass(frozen=True)
+class LevelExamples:
+    """Examples of one level.
+
+    Attributes:
+        inputs: ``(n, in_channels, *level's grid)``.
+        outputs: ``(n, out_channels, *level's grid)``.
+        costs: ``(n,)``, in the task's unit.
+    """
+
+    inputs: Array
+    outputs: Array
+    costs: Array
+
+
+def read_examples(source: Examples, task: Task) -> list[LevelExamples]:
+    """Examples for a task, checked: one entry per level, perhaps empty."""
+    where = "examples" if isinstance(source, Mapping) else f"examples {source}"
+    arrays: dict[str, Any] = dict(source) if isinstance(source, Mapping) else _arrays(Path(source))
+    _check_names(where, arrays, task.levels)
+    found = []
+    for level in range(task.levels):
+        try:
+            found.append(_level(arrays, task, level))
+        except TaskError as error:
+            raise RunError(f"{where}, level {level}: {error}") from error
+    if not any(len(one.inputs) for one in found):
+        raise RunError(f"{where}: there are no examples in it. {_ADVICE}")
+    return found
+
+
+def write_examples(ledger: Ledger, given: Sequence[LevelExamples], row: int) -> list[dict[str, Any]]:
+    """Put examples into a new run's folder; what an event is to say of them.
+
+    Args:
+        row: of the first. They follow the inputs of the initial examples that are to be simulated.
+    """
+    entries: list[dict[str, Any]] = []
+    for level, examples in enumerate(given):
+        for f, y, cost in zip(examples.inputs, examples.outputs, examples.costs, strict=True):
+            id = f"q{len(entries):06d}"
+            files = {
+                name: ledger.write_array(f"{id}-{name}", values).as_json()
+                for name, values in (("input", f), ("output", y))
+            }
+            entries.append({"id": id, "level": level, "row": row + len(entries), "cost": float(cost), **files})
+    return entries
+
+
+def given_inputs(ledger: Ledger, state: RunState) -> list[Array]:
+    """Inputs of a run's given examples, ``(n, in_channels, *level's grid)`` of each level; empty if it has none."""
+    if not any(state.given):
+        return []
+    found = []
+    for level, shape in enumerate(state.task["resolutions"]):
+        here = [ledger.read_array(query.input) for query in state.imported(level)]
+        found.append(np.stack(here) if here else np.zeros((0, state.task["in_channels"], *shape)))
+    return found
+
+
+def _level(arrays: Mapping[str, Any], task: Task, level: int) -> LevelExamples:
+    shape = task.resolutions[level]
+    if f"input_{level}" not in arrays:
+        f, y = (np.zeros((0, channels, *shape)) for channels in (task.in_channels, task.out_channels))
+        return LevelExamples(f, y, np.zeros(0))
+    f = _with_channel(arrays[f"input_{level}"], f"input_{level}", task.in_channels, shape)
+    y = _with_channel(arrays[f"output_{level}"], f"output_{level}", task.out_channels, shape)
+    costs = arrays.get(f"cost_{level}", np.full(len(f), task.costs[level]))
+    costs = np.asarray(as_numbers(costs, f"cost_{level}"), dtype=np.float64)
+    if costs.shape != (len(f),) or not (np.isfinite(costs) & (costs >= 0)).all():
+        raise TaskError(f"cost_{level} must have {len(f)} numbers, 0 or more, one of each example.")
+    if len(y) != len(f):
+        raise TaskError(f"there are {len(f)} inputs but {len(y)} outputs. Pair them.")
+    return LevelExamples(task.checked_input(f, level), task.checked_output(y, level, len(f)), costs)
+
+
+def _with_channel(values: ArrayLike, name: str, channels: int, shape: tuple[int, ...]) -> NDArray[Any]:
+    array = as_numbers(values, name)
+    return array[:, None] if channels == 1 and array.ndim == 1 + len(shape) else array
+
+
+def _check_names(where: str, arrays: Mapping[str, Any], levels: int) -> None:
+    known = [f"{what}_{level}" for level in range(levels) for what in ("input", "output", "cost")]
+    for name in arrays:
+        if name not in known:
+            if re.fullmatch(r"(input|output|cost)_\d+", str(name)):
+                raise RunError(f"{where}: {name} is of no level; the task has levels 0 to {levels - 1}.")
+            raise RunError(f"{where}: unknown name {name!r}. {hint(str(name), known)}")
+    for level in range(levels):
+        here = {what for what in ("input", "output", "cost") if f"{what}_{level}" in arrays}
+        if here and not {"input", "output"} <= here:
+            missing = "input" if "input" not in here else "output"
+            raise RunError(f"{where}: {missing}_{level} is missing. Inputs and outputs come in pairs.")
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a .npz file that anybody may have made; nothing is unpickled."""
+    content = read_bytes(path, advice=_ADVICE)
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            members = {name: file.read(name) for name in file.namelist()}
+    except Exception as error:  # a damaged file can fail in any way
+        raise LedgerError(f"{path} is no .npz file, or it is damaged ({error}). {_ADVICE}") from error
+    return {
+        name.removesuffix(".npy"): from_npy(values, where=f"{path}: {name}", advice=_ADVICE)
+        for name, values in members.items()
+    }

@@ -1,0 +1,137 @@
+"""Predictions from files to files, and how far they can be trusted."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mrafno.data.dataset import Normaliser
+from mrafno.errors import CheckpointError, ExportError
+from mrafno.export.files import check_place, write_file
+from mrafno.grids import Array, Grid, Interpolation, resample
+from mrafno.run.reader import RunReader
+from mrafno.storage.files import read_npy
+from mrafno.surrogate import Surrogate
+from mrafno.surrogate.shapes import as_functions
+
+#: Standard deviations that inputs of any kind reach, and how many times farther than what was seen is far.
+_USUAL, _FAR = 5.0, 3.0
+#: Examples of a run, at most about, whose inputs are looked at; and how many held-in ones are too few.
+_LOOKED_AT, _FEW = 200, 3
+
+
+def open_surrogate(folder: Path) -> tuple[Surrogate, RunReader | None]:
+    """The surrogate in a folder, and the run if it is a run's and not a checkpoint's."""
+    if not folder.is_dir():
+        raise ExportError(f"there is no run at {folder}. Give the folder of a run, or that of a checkpoint.")
+    if not (folder / "ledger.jsonl").exists():
+        return Surrogate.load(folder), None
+    run = RunReader(folder)
+    surrogate = run.surrogate
+    if surrogate is None and run.trouble:
+        raise CheckpointError(run.trouble)
+    return surrogate or Surrogate.load(folder), run  # the latter tells what is missing
+
+
+def predict_file(
+    folder: Path, inputs: Path, out: Path, *, level: int | None = None, grid: tuple[int, ...] | None = None
+) -> dict[str, Any]:
+    """Predict the inputs in a .npy file, and write ``mean`` and ``std`` to a .npz file.
+
+    Args:
+        folder: a run's or a checkpoint's.
+        inputs: as :meth:`Surrogate.predict` takes them, on any grid.
+        level: whose solver is imitated; None for the finest.
+        grid: points per axis where outputs are wanted; inputs on others are interpolated. None for those of the inputs.
+
+    Returns:
+        What was written, and how far it can be trusted, as JSON values.
+    """
+    surrogate, run = open_surrogate(folder)
+    check_place(out, folder)
+    f = as_functions(read_npy(inputs), surrogate.domain)
+    if grid is not None:
+        layout = surrogate.domain.grids[0].layout
+        if len(grid) != len(layout) or min(grid) < 2:
+            raise ExportError(
+                f"predict: a grid of {'x'.join(map(str, grid))} points does not fit functions of {len(layout)} "
+                f"{'axes' if len(layout) > 1 else 'axis'}. Give at least 2 points for each axis."
+            )
+        kind: Interpolation = "linear" if run is None else run.state.task["interpolation"]
+        f = resample(f, Grid(f.shape[2:], layout), Grid(grid, layout), kind)
+    doubts = _doubts(surrogate, f, run)
+    prediction = surrogate.predict(f, level)
+    file = io.BytesIO()
+    np.savez(file, mean=prediction.center, std=prediction.std)
+    write_file(out, file.getvalue())
+    return {
+        "out": str(out),
+        "shape": list(prediction.center.shape),
+        "level": surrogate.domain.levels - 1 if level is None else level,
+        "fits": surrogate.fits,
+        "of_fits": surrogate.fits if run is None else len(run.state.trainings),
+        "held_in": {"examples": surrogate.held_in, "coverage": surrogate.coverage},
+        "measured": None if run is None else _measured(run),
+        "warnings": doubts,
+    }
+
+
+def _doubts(surrogate: Surrogate, f: Array, run: RunReader | None) -> list[str]:
+    """Why predictions of these inputs, or their std, may be worth little, in sentences."""
+    said = []
+    normaliser, coarsest = surrogate.normaliser, surrogate.domain.grids[0].shape
+    if normaliser is not None:
+        reach, seen = float(np.abs(normaliser.inputs(f)).max(initial=0.0)), _seen(normaliser, run)
+        if reach > _FAR * seen:
+            said.append(
+                f"inputs lie up to {reach:.3g} standard deviations from the mean of what was learnt from, which itself "
+                f"went to about {seen:.2g}: the surrogate has seen nothing like it."
+            )
+    if any(n < least for n, least in zip(f.shape[2:], coarsest, strict=True)):
+        found, least = ("x".join(map(str, shape)) for shape in (f.shape[2:], coarsest))
+        said.append(f"a grid of {found} points is coarser than every mesh that was learnt from (from {least} on).")
+    if surrogate.coverage and surrogate.held_in < _FEW:
+        said.append(f"std is calibrated on {_examples(surrogate.held_in)}, which is too few to rely on it.")
+    return said
+
+
+def _seen(normaliser: Normaliser, run: RunReader | None) -> float:
+    """How far inputs that were learnt from lie from their mean, in standard deviations: usual ones, and the run's."""
+    told = [] if run is None else [q for q in run.state.queries.values() if q.status == "told" and q.kind != "test"]
+    every = max(1, len(told) // _LOOKED_AT)
+    reached = [float(np.abs(normaliser.inputs(run.input(q)[None])).max()) for q in told[::every]] if run else []
+    return max([_USUAL, *reached])
+
+
+def _examples(n: int) -> str:
+    return "1 example" if n == 1 else f"{n} examples"
+
+
+def trust(found: dict[str, Any]) -> list[str]:
+    """How far predictions can be trusted, in sentences."""
+    held_in, measured = found["held_in"], found["measured"]
+    if held_in["coverage"]:
+        share = 100 * held_in["coverage"]["0.9"]
+        said = [
+            f"std is calibrated on {_examples(held_in['examples'])} that single networks left out: 90 % intervals "
+            f"hold {share:.0f} % of the values."
+        ]
+    else:
+        said = ["std is not calibrated: there were too few examples for networks to leave some out."]
+    if measured is None:
+        return [*said, "The error has not been measured on test examples."]
+    error, share = measured["metrics"]["relative_l2"], measured["metrics"]["coverage"].get("0.9")
+    tests = _examples(measured["examples"]).replace(" ", " test ")
+    text = f"Last measured on {tests}, after step {measured['step']}: relative error "
+    text += "none that is finite" if error is None else f"{error:.4g}"
+    return [*said, text + ("." if share is None else f"; 90 % intervals held {100 * share:.0f} % of the values.")]
+
+
+def _measured(run: RunReader) -> dict[str, Any] | None:
+    """The last measurement on test examples."""
+    if not run.state.evaluations:
+        return None
+    last = run.state.evaluations[-1]
+    examples = len(run.state.of_kind("test", "told"))
+    return {"step": last.step, "cost": last.cost, "examples": examples, "metrics": last.metrics}

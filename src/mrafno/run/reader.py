@@ -1,0 +1,168 @@
+"""A run directory, to look at: nothing is locked, nothing is written, and the run may advance meanwhile."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from mrafno.errors import CheckpointError, MrafnoError
+from mrafno.grids import Array, Grid, relative_l2
+from mrafno.run.state import Asked, RunState
+from mrafno.simulation.query import Prediction
+from mrafno.storage.files import LockState, lock_state
+from mrafno.storage.ledger import LOCK, Ledger
+
+if TYPE_CHECKING:
+    # Torch and SciPy take seconds to load, and what a ledger says needs neither.
+    from mrafno.surrogate import Surrogate
+    from mrafno.tasks.base import Task
+
+#: Where a run keeps its surrogate, and the file there that changes with every checkpoint.
+_CHECKPOINT, _DESCRIPTION = "surrogate", "surrogate.json"
+
+
+class RunReader:
+    """What a run directory holds, as of the last :meth:`refresh`. One thread at a time.
+
+    What stands in the ledger about the task (its name, meshes and costs) is enough for most of what people look at, so
+    :attr:`task` itself, for which a person's own task needs all its inputs, is only made when it is asked for.
+
+    Args:
+        path: the run's folder.
+        damaged: what to do about damaged lines of the ledger, see :meth:`mrafno.storage.ledger.Ledger.open`.
+    """
+
+    def __init__(self, path: Path | str, *, damaged: Literal["refuse", "skip"] = "refuse") -> None:
+        self.folder = Path(path)
+        self.ledger = Ledger.open(path, damaged=damaged)
+        self.state = RunState.of(self.ledger.events)
+        self._replayed = len(self.ledger.events)
+        self._task: Task | None = None
+        self._surrogate: Surrogate | None = None
+        self._description = b""
+        #: Why a checkpoint that is there cannot be used.
+        self.trouble: str | None = None
+
+    def refresh(self) -> bool:
+        """Read what was recorded since; whether there was anything."""
+        fresh = self.ledger.refresh()
+        if len(self.ledger.events) == self._replayed + len(fresh):
+            for event in fresh:
+                self.state.apply(event)
+        else:
+            # Something that was seen before is gone (see Ledger.refresh), or could not be applied the last time.
+            self.state = RunState.of(self.ledger.events)
+        changed = bool(fresh) or self._replayed != len(self.ledger.events)
+        self._replayed = len(self.ledger.events)
+        return changed
+
+    @property
+    def lock(self) -> LockState:
+        """Whether a process drives the run now."""
+        return lock_state(self.folder / LOCK)
+
+    @property
+    def activity(self) -> str:
+        """In a word or two, what the run is doing now."""
+        return self.state.activity(self.lock)
+
+    # The task.
+
+    @property
+    def task(self) -> "Task":
+        """The run's task; one that is not ours comes without its simulator."""
+        from mrafno.tasks.stored import task_from_json
+
+        if self._task is None:
+            inputs = None if self.state.inputs is None else self.ledger.read_array(self.state.inputs)
+            self._task = task_from_json(self.state.task, inputs)
+        return self._task
+
+    @property
+    def grids(self) -> tuple[Grid, ...]:
+        """The meshes, coarse to fine."""
+        layout = tuple(self.state.task["layout"])
+        return tuple(Grid(tuple(shape), layout) for shape in self.state.task["resolutions"])
+
+    @property
+    def meshes(self) -> list[str]:
+        """What people call the meshes."""
+        names = ["x".join(map(str, grid.shape)) for grid in self.grids]
+        return [f"{name} points" if grid.dim == 1 else name for name, grid in zip(names, self.grids, strict=True)]
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """The task's own figures for one solve on each mesh."""
+        return tuple(float(cost) for cost in self.state.task["costs"])
+
+    @property
+    def pool(self) -> int:
+        """How many candidates the run chooses from: a task with few inputs has fewer than the settings ask for."""
+        from mrafno.data.pool import initial_levels
+
+        settings, inputs = self.state.settings, self.state.inputs
+        if inputs is None:
+            return settings.pool
+        first = len(initial_levels(settings, len(self.grids), self.state.given))
+        return inputs.shape[0] - first - settings.test
+
+    # Arrays.
+
+    def input(self, query: Asked) -> Array:
+        """A query's input, ``(in_channels, *level's grid)``."""
+        return self.ledger.read_array(query.input)
+
+    def output(self, query: Asked) -> Array | None:
+        """Its output, ``(out_channels, *level's grid)``; None if there is none (yet)."""
+        return None if query.output is None else self.ledger.read_array(query.output)
+
+    def tests(self, most: int | None = None) -> tuple[Array, Array]:
+        """Inputs and outputs of the test examples, each ``(n, channels, *finest grid)``, the first ones; n may be 0."""
+        task, shape = self.state.task, self.grids[-1].shape
+        told = self.state.of_kind("test", "told")[:most]
+        f, y = np.empty((len(told), task["in_channels"], *shape)), np.empty((len(told), task["out_channels"], *shape))
+        for row, query in enumerate(told):
+            assert query.output is not None, f"{query.id} was told"
+            f[row], y[row] = self.ledger.read_array(query.input), self.ledger.read_array(query.output)
+        return f, y
+
+    # The surrogate.
+
+    @property
+    def surrogate(self) -> "Surrogate | None":
+        """The surrogate's last checkpoint; None if there is none, or none of this run that can be read."""
+        description = self._described()
+        while description != self._description:
+            self._description, self._surrogate, self.trouble = description, None, None
+            if description:
+                try:
+                    self._surrogate = self._loaded()
+                except MrafnoError as error:
+                    self.trouble = str(error)
+                    # Unless a writer replaced it while it was read: then there is another one to read.
+                    description = self._described()
+        return self._surrogate
+
+    def predict(self, f: Array, level: int) -> Prediction | None:
+        """What the checkpoint says of inputs ``(n, in_channels, *level's grid)``; None without a checkpoint."""
+        surrogate = self.surrogate
+        return None if surrogate is None or not len(f) else surrogate.predict(f, level)
+
+    def errors(self, center: Array, y: Array) -> Array:
+        """Relative L2 errors of the checkpoint's predictions, ``(n, out_channels, *grid)`` twice gives ``(n,)``."""
+        normaliser = None if self._surrogate is None else self._surrogate.normaliser
+        return relative_l2(center, y, None if normaliser is None else normaliser.typical_norm(y.shape[2:]))
+
+    def _loaded(self) -> "Surrogate":
+        from mrafno.surrogate import Surrogate
+
+        surrogate = Surrogate.load(self.folder / _CHECKPOINT)
+        if surrogate.domain.grids != self.grids or surrogate.seed != self.state.seed:
+            raise CheckpointError(f"checkpoint {self.folder / _CHECKPOINT}: it is of another run.")
+        return surrogate
+
+    def _described(self) -> bytes:
+        try:
+            return (self.folder / _CHECKPOINT / _DESCRIPTION).read_bytes()
+        except OSError:
+            return b""

@@ -1,0 +1,129 @@
+"""What a run is asked to do, apart from its task and its method; stored with it."""
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any, get_args
+
+from mrafno.errors import RunError, hint
+from mrafno.run.kinds import Inference, Preset, Retrain, Schedule
+
+#: Known examples for each new one that may wait to be learnt from. One output tells nearly all that a few members
+#: disagree about, so whatever is chosen before they have learnt from it is chosen almost blindly.
+_PER_NEW = 75
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """Settings of a run.
+
+    Attributes:
+        pool: candidates, inputs only; a task with fewer gives what it has.
+        initial: examples of every level to begin with.
+        test: examples of the finest level to measure on, never learnt from.
+        test_seed: where they come from, of a task that draws endlessly: the same for every run's seed. Whoever compares
+            settings takes another one, so that what is reported was not chosen by it.
+        batch: queries that are asked together.
+        schedule: how costs come in: ``exp``, ``sigmoid`` or ``constant``.
+        alpha: the schedule's rate.
+        renormalise: whether scheduled costs are divided by their sum.
+        targets: candidates that u-hat asks about, drawn anew each step; None for all that remain.
+        candidates: candidates scored, drawn anew each step; None for all that remain.
+        inference: of the surrogate: ``ensemble``, ``point``, ``dropout``, ``sgld`` or ``svi``; None for the method's
+            own. ``point`` has one sample, so only random and coreset methods can choose with it.
+        preset: of the surrogate, ``fast`` or ``paper``.
+        members: of the ensemble.
+        retrain: ``warm`` goes on from the last weights, but for whole fits on few examples; ``scratch`` begins anew
+            whenever it learns.
+        refresh: growth of the examples, in number or in cost, after which a whole fit learns from all of them, as a
+            share. 0 for after every batch.
+        brief: new examples after which it takes them in by a brief fit; until then choices count on them as on what is
+            running. None for one in 75 of those it has learnt from, and at most one less than there are members.
+        first: iterations of the first fit; None for as many as of the later ones.
+        iterations: of each later whole fit; None for the surrogate's own number.
+        evaluate: steps between measurements on the test examples.
+        retries: how often an input is asked for again after its simulation failed.
+        lease: seconds after which a query that nobody answered is taken back; None for never.
+    """
+
+    pool: int = 990
+    initial: int = 10
+    test: int = 200
+    test_seed: int = 10_000
+    batch: int = 1
+    schedule: Schedule = "exp"
+    alpha: float = 0.01
+    renormalise: bool = True
+    targets: int | None = None
+    candidates: int | None = None
+    inference: Inference | None = None
+    preset: Preset = "fast"
+    members: int = 5
+    retrain: Retrain = "warm"
+    refresh: float = 0.5
+    brief: int | None = None
+    first: int | None = None
+    iterations: int | None = None
+    evaluate: int = 10
+    retries: int = 1
+    lease: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("pool", 1),
+            ("initial", 2),
+            ("test", 0),
+            ("test_seed", 0),
+            ("batch", 1),
+            ("members", 2),
+            ("evaluate", 1),
+            ("retries", 0),
+        ):
+            _whole(name, getattr(self, name), least)
+        for name in ("targets", "candidates", "brief", "first", "iterations"):
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name), 1)
+        for name, known in (
+            ("schedule", get_args(Schedule)),
+            ("inference", (*get_args(Inference), None)),
+            ("preset", get_args(Preset)),
+            ("retrain", get_args(Retrain)),
+        ):
+            if getattr(self, name) not in known:
+                names = ", ".join(map(str, known))
+                raise RunError(f"settings: unknown {name} {getattr(self, name)!r}. Choose one of {names}.")
+        if not (_real(self.alpha) and self.alpha >= 0):
+            raise RunError(f"settings: alpha must be 0 or more, got {self.alpha!r}.")
+        if not (_real(self.refresh) and 0 <= self.refresh <= 1):
+            raise RunError(f"settings: refresh is a share from 0 to 1, got {self.refresh!r}.")
+        if not isinstance(self.renormalise, bool):
+            raise RunError(f"settings: renormalise is True or False, got {self.renormalise!r}.")
+        if self.lease is not None and not (_real(self.lease) and self.lease > 0):
+            raise RunError(f"settings: a lease is a positive number of seconds or None, got {self.lease!r}.")
+
+    def new_examples(self, known: int) -> int:
+        """After how many new examples a brief fit takes them in, when so many are known."""
+        if self.brief is not None:
+            return self.brief
+        return max(1, min(known // _PER_NEW, self.members - 1))
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def of(**values: Any) -> "RunSettings":
+        """From values by name; an unknown name is an error that tells the nearest known one."""
+        known = [f.name for f in fields(RunSettings)]
+        for name in values:
+            if name not in known:
+                raise RunError(f"settings: unknown setting {name!r}. {hint(name, known)}")
+        return RunSettings(**values)
+
+
+def _real(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise RunError(f"settings: {name} must be a whole number, {least} or more, got {value!r}.")

@@ -1,0 +1,364 @@
+"""What a ledger says: the queries and what became of them, trainings, measurements. Replaying it is resuming.
+
+Everything that looks at a run reads this and nothing else; only :mod:`mrafno.run.session` writes.
+"""
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import count, islice
+from statistics import median
+from typing import Any, Literal
+
+from mrafno.errors import LedgerError
+from mrafno.run.settings import RunSettings
+from mrafno.storage.arrays import ArrayFile
+from mrafno.storage.files import LockState
+from mrafno.storage.ledger import Event
+
+Kind = Literal["initial", "pool", "test"]
+Status = Literal["running", "told", "failed", "abandoned", "expired"]
+#: Trainings whose held-in errors the run's own estimate is the median of.
+_RECENT = 5
+
+
+@dataclass
+class Asked:
+    """A query and what became of it.
+
+    Attributes:
+        row: index among the inputs of its kind; of kind ``pool``, the candidate.
+        step: of kind ``pool``, which choice it was, from 1.
+        expires: when it is taken back if nobody answers, in seconds since the epoch.
+        choice: what the choice rested on: score, costs, and the best score of every level.
+        cost: what it cost, in the task's unit; seconds: how long it took.
+        measured: how many measurements there were when it was told.
+        imported: whether somebody had simulated it before the run began.
+    """
+
+    id: str
+    kind: Kind
+    level: int
+    row: int
+    step: int | None
+    input: ArrayFile
+    asked: float
+    expires: float | None = None
+    choice: dict[str, Any] = field(default_factory=dict)
+    status: Status = "running"
+    output: ArrayFile | None = None
+    cost: float = 0.0
+    seconds: float | None = None
+    reason: str | None = None
+    answered: float | None = None
+    measured: int = 0
+    imported: bool = False
+
+    @property
+    def standing(self) -> str:
+        """Its status in words; whether anybody is at it is not the query's to know."""
+        return "not answered" if self.status == "running" else self.status
+
+
+@dataclass(frozen=True)
+class Training:
+    """A fit: which queries it added, and how it ended.
+
+    It was ``brief``, or it learnt from all examples, going on from the last weights or ``anew``. ``surprises`` are the
+    relative errors on the added examples of the surrogate that had not learnt from them yet; ``held_in_bound`` is what
+    the mean of the held-in errors is below with 95 % confidence.
+    """
+
+    added: tuple[str, ...]
+    step: int
+    loss: float | None
+    held_in_error: float | None
+    shift: float
+    seconds: float
+    surprises: dict[str, float]
+    events: tuple[str, ...] = ()
+    brief: bool = False
+    anew: bool = False
+    held_in_bound: float | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics on the test examples after a step, and what had been spent by then; None is no finite number."""
+
+    step: int
+    cost: float
+    metrics: dict[str, Any]
+    seconds: float
+
+
+@dataclass
+class RunState:
+    """The replay of a ledger's events."""
+
+    task: dict[str, Any] = field(default_factory=dict)
+    method: str = ""
+    seed: int = 0
+    settings: RunSettings = field(default_factory=RunSettings)
+    created: float = 0.0
+    #: How many examples of each level the run was given at its beginning; empty if none.
+    given: tuple[int, ...] = ()
+    #: All inputs of a task that is not one of ours.
+    inputs: ArrayFile | None = None
+    queries: dict[str, Asked] = field(default_factory=dict)
+    trainings: list[Training] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
+    #: How many trainings there were when it was last measured.
+    measured: int = 0
+    #: Ids of the examples learnt from, in the order in which the surrogate met them.
+    learnt: list[str] = field(default_factory=list)
+    #: Failed queries whose inputs may be asked for as if they had not: the simulator was to be mended.
+    forgiven: set[str] = field(default_factory=set)
+    #: Why the last advance ended, if nothing has happened since, and when the last event was written.
+    stopped: str | None = None
+    last: float = 0.0
+
+    @staticmethod
+    def of(events: Iterable[Event]) -> "RunState":
+        """All events, one after another."""
+        state = RunState()
+        for event in events:
+            state.apply(event)
+        return state
+
+    def apply(self, event: Event) -> None:
+        """One more event."""
+        change = getattr(self, f"_{event.kind}", None)
+        if change is None:
+            raise LedgerError(f"ledger: event {event.number} is of unknown kind {event.kind!r}. Upgrade mrafno.")
+        self.stopped = None
+        try:
+            change(event.time, **event.data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerError(f"ledger: event {event.number} ({event.kind}) makes no sense: {error!r}.") from error
+        self.last = event.time
+
+    # One method per kind of event; its arguments are the event's data.
+
+    def _created(self, at: float, **data: Any) -> None:
+        self.created = at
+        self.task, self.method, self.seed = data["task"], data["method"], data["seed"]
+        self.settings = RunSettings(**data["settings"])
+        self.given = tuple(data.get("given", ()))
+
+    def _inputs(self, at: float, *, inputs: dict[str, Any]) -> None:
+        del at
+        self.inputs = ArrayFile.from_json(inputs)
+
+    def _imported(self, at: float, *, examples: list[dict[str, Any]]) -> None:
+        for values in examples:
+            files = {name: ArrayFile.from_json(values[name]) for name in ("input", "output")}
+            about = {"kind": "initial", "step": None, "status": "told", "asked": at, "answered": at, "imported": True}
+            query = Asked(**{**values, **files, **about})
+            self.queries[query.id] = query
+
+    def _asked(self, at: float, *, queries: list[dict[str, Any]]) -> None:
+        for values in queries:
+            query = Asked(**{**values, "asked": at, "input": ArrayFile.from_json(values["input"])})
+            self.queries[query.id] = query
+
+    def _told(
+        self,
+        at: float,
+        *,
+        id: str,
+        output: dict[str, Any],
+        cost: float,
+        seconds: float | None,
+        repeats: str | None = None,
+    ) -> None:
+        query = self.queries[id]
+        query.status, query.answered, query.measured = "told", at, len(self.evaluations)
+        query.output, query.cost, query.seconds = ArrayFile.from_json(output), cost, seconds
+        if repeats is not None:
+            self._closed(id, "abandoned", f"{repeats} answered the same simulation before", at)
+
+    def _failed(self, at: float, *, id: str, reason: str) -> None:
+        self._closed(id, "failed", reason, at)
+
+    def _abandoned(self, at: float, *, id: str, reason: str) -> None:
+        self._closed(id, "abandoned", reason, at)
+
+    def _expired(self, at: float, *, id: str) -> None:
+        self._closed(id, "expired", "nobody answered in time", at)
+
+    def _closed(self, id: str, status: Status, reason: str, at: float) -> None:
+        query = self.queries[id]
+        query.status, query.reason, query.answered = status, reason, at
+
+    def _trained(self, at: float, *, added: list[str], events: list[str], **data: Any) -> None:
+        del at
+        self.trainings.append(Training(added=tuple(added), events=tuple(events), **data))
+        self.learnt += added
+
+    def _evaluated(self, at: float, **data: Any) -> None:
+        del at
+        self.evaluations.append(Evaluation(**data))
+        self.measured = len(self.trainings)
+
+    def _stopped(self, at: float, *, reason: str, forgive: bool = False) -> None:
+        del at
+        self.stopped = reason
+        if forgive:
+            self.forgiven |= {q.id for q in self.queries.values() if q.status == "failed"}
+
+    # Questions.
+
+    def imported(self, level: int) -> list[Asked]:
+        """Examples of a level that the run was given at its beginning."""
+        return [q for q in self.queries.values() if q.imported and q.level == level]
+
+    def twins(self, query: Asked, *statuses: Status) -> list[Asked]:
+        """Other queries for the same simulation with one of these statuses: a lease ended, and it was asked again."""
+        same = [q for q in self.of_kind(query.kind, *statuses) if (q.row, q.level) == (query.row, query.level)]
+        return [q for q in same if q.id != query.id]
+
+    def of_kind(self, kind: Kind, *statuses: Status) -> list[Asked]:
+        """Queries of a kind with one of these statuses (any, if none is given), as they were asked."""
+        return [q for q in self.queries.values() if q.kind == kind and (not statuses or q.status in statuses)]
+
+    @property
+    def running(self) -> list[Asked]:
+        """Queries that wait for their answer."""
+        return [q for q in self.queries.values() if q.status == "running"]
+
+    @property
+    def step(self) -> int:
+        """How many chosen examples have been simulated."""
+        return len(self.of_kind("pool", "told"))
+
+    @property
+    def next_step(self) -> int:
+        """The number of the next choice, from 1; one that failed is chosen anew under its own number."""
+        return self.next_steps(1)[0]
+
+    def next_steps(self, n: int) -> list[int]:
+        """The numbers of the next choices: the lowest that no other has."""
+        taken = {q.step for q in self.of_kind("pool", "told", "running", "abandoned")}
+        return list(islice((step for step in count(1) if step not in taken), n))
+
+    @property
+    def cost(self) -> float:
+        """What the chosen examples have cost; the initial and the test ones are counted apart."""
+        return math.fsum(q.cost for q in self.of_kind("pool", "told"))
+
+    def used_rows(self, kind: Kind) -> set[int]:
+        """Inputs of a kind that are not to be asked for: answered, running, abandoned, or failed too often."""
+        failures: dict[int, int] = {}
+        used = set()
+        for query in self.of_kind(kind):
+            if query.status == "failed":
+                failures[query.row] = failures.get(query.row, 0) + (query.id not in self.forgiven)
+            elif query.status != "expired":
+                used.add(query.row)
+        return used | {row for row, times in failures.items() if times > self.settings.retries}
+
+    @property
+    def unlearnt(self) -> list[Asked]:
+        """Told examples that the surrogate has not learnt from yet, in the order in which they were asked."""
+        known = set(self.learnt)
+        return [q for q in self.queries.values() if q.kind != "test" and q.status == "told" and q.id not in known]
+
+    def counts(self, levels: int, *statuses: Status) -> list[int]:
+        """Examples to learn from of each level."""
+        found = [*self.of_kind("initial", *statuses), *self.of_kind("pool", *statuses)]
+        return [sum(q.level == level for q in found) for level in range(levels)]
+
+    @property
+    def estimate(self) -> float | None:
+        """The run's own estimate of its error: the median of the last held-in errors of single networks."""
+        errors = [t.held_in_error for t in self.trainings[-_RECENT:] if t.held_in_error is not None]
+        return median(errors) if errors else None
+
+    @property
+    def bound(self) -> float | None:
+        """What the run's own estimate would be if luck had been against it: the median of the last upper bounds.
+
+        None while the last few trainings do not all have one, so that no single lucky fit decides anything.
+        """
+        bounds = [t.held_in_bound for t in self.trainings[-_RECENT:] if t.held_in_bound is not None]
+        return median(bounds) if len(bounds) == _RECENT else None
+
+    @property
+    def measurements(self) -> list[Evaluation]:
+        """Those whose relative error is a finite number, which is all but for outputs that are next to nothing."""
+        return [e for e in self.evaluations if e.metrics["relative_l2"] is not None]
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to measure; a batch may have stepped over the very step at which it was."""
+        last = max((evaluation.step for evaluation in self.evaluations), default=-1)
+        return self.step // self.settings.evaluate > last // self.settings.evaluate and bool(
+            self.of_kind("test", "told")
+        )
+
+    @property
+    def outdated(self) -> bool:
+        """Whether it has gone on, or learnt, since it was last measured."""
+        return self.measured < len(self.trainings) or self.step not in {e.step for e in self.evaluations}
+
+    def activity(self, lock: LockState = "free") -> str:
+        """In a word or two, what the run is doing, as its ledger and its lock tell."""
+        if self.stopped:
+            return self.stopped
+        if lock == "free":
+            return "waiting for answers" if self.running else "waiting"
+        return "running" if lock == "held" else "interrupted"
+
+    def surprises(self) -> list[tuple[Asked, float]]:
+        """Every chosen example with the error of the surrogate that had not learnt from it yet."""
+        return [
+            (self.queries[id], error)
+            for training in self.trainings
+            for id, error in training.surprises.items()
+            if self.queries[id].kind == "pool"
+        ]
+
+    def as_json(self, lock: LockState = "free") -> dict[str, Any]:
+        """What ``mrafno show --json`` prints."""
+        # As they were asked, but for those that were told after what was asked later had been told and measured.
+        told = sorted(self.of_kind("pool", "told"), key=lambda q: q.measured)
+        measured = {evaluation.step: evaluation for evaluation in self.evaluations}
+        steps, spent = [], Fraction(0)  # exact, as the sum of all is
+        for number, query in enumerate(told, 1):
+            spent += Fraction(query.cost)
+            evaluation = measured.get(number)
+            steps.append(
+                {
+                    "step": number,
+                    "query": query.id,
+                    "candidate": query.row,
+                    "level": query.level,
+                    "cost": query.cost,
+                    "accumulated_cost": float(spent),
+                    "seconds": query.seconds,
+                    "metrics": evaluation.metrics if evaluation else None,
+                }
+            )
+        return {
+            "task": self.task["name"],
+            "method": self.method,
+            "seed": self.seed,
+            "state": self.activity(lock),
+            "settings": self.settings.as_json(),
+            "created": _iso(self.created),
+            "updated": _iso(self.last),
+            "accumulated_cost": self.cost,
+            "initial_cost": math.fsum(q.cost for q in self.of_kind("initial", "told")),
+            "test_cost": math.fsum(q.cost for q in self.of_kind("test", "told")),
+            "initial_metrics": measured[0].metrics if 0 in measured else None,
+            "running": [q.id for q in self.running],
+            "failed": [{"query": q.id, "reason": q.reason} for q in self.queries.values() if q.status == "failed"],
+            "steps": steps,
+        }
+
+
+def _iso(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

@@ -1,0 +1,292 @@
+r"""A probabilistic multi-resolution Fourier neural operator with a member axis on every tensor.
+
+For an input f with points :math:`x_j` and the resolution's embedding e,
+
+.. math::
+    v^0_j &= \mathrm{FFN}(f_j, x_j, e), \qquad
+    v^{l+1} = \sigma\left(W_l v^l + b_l + \mathcal F^{-1}(R_l \cdot \mathcal F v^l)\right) \\
+    \mu_j &= \mathrm{FFN}(v^L_j) \; \delta(x_j), \qquad
+    \eta = \mathrm{FFN}(\text{convolution of } v^L)
+
+where :math:`\delta` vanishes on the boundaries where outputs are known to be zero (and is 1 where none are), and
+:math:`\eta` is one log-variance per function. Members are independent networks: their weights are stacked in front, and
+one batched product serves all of them. Activations have the shape ``(members, *points, batch, channels)``, which makes
+both the pointwise maps and the transforms plain matrix products; see :mod:`mrafno.surrogate.operator.spectral`.
+
+References: Li et al. (2021), Fourier neural operator; Li et al. (2024), section 3.
+"""
+
+import itertools
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mrafno.errors import SurrogateError
+from mrafno.surrogate.operator.layers import FourierLayer, Linear, linear_map
+from mrafno.surrogate.operator.local_correction import Refinement, interpolate, thin, working_mesh
+from mrafno.surrogate.operator.spectral import Mesh, points_first, points_last, product_along, weights
+
+Embedding = Literal["onehot", "positional"]
+#: Inputs ``(M or 1, B, in_channels, *grid)``, the mesh they are on and the level that is imitated.
+Part = tuple[Tensor, Mesh, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings:
+    """Size and shape of a network; all that is needed to build it anew.
+
+    ``modes`` are Fourier modes per axis, ``bins`` the cells per axis that the variance branch looks at, ``zero`` the
+    (start, end) of each axis where outputs vanish; ``residual`` adds each layer's input to its output.
+
+    With a ``reach`` the layers work on points ``spacing`` apart, and finer levels get corrections of width ``refined``
+    from as many neighbours to each side; see :mod:`mrafno.surrogate.operator.local_correction`.
+    """
+
+    in_channels: int
+    out_channels: int
+    levels: int
+    dim: int
+    width: int = 32
+    modes: tuple[int, ...] = (16,)
+    layers: int = 4
+    hidden: int = 128
+    bins: int = 4
+    embedding: Embedding = "onehot"
+    zero: tuple[tuple[bool, bool], ...] = ()
+    residual: bool = False
+    reach: int = 0
+    spacing: tuple[float, ...] = ()
+    refined: int = 64
+
+    def __post_init__(self) -> None:
+        if self.dim not in (1, 2):
+            raise SurrogateError(f"network: grids of {self.dim} axes are not supported. Use 1 or 2.")
+        if len(self.modes) != self.dim:
+            raise SurrogateError(f"network: modes {self.modes} do not fit {self.dim} axes. Give one number per axis.")
+        if min(self.modes) < 1:
+            raise SurrogateError(f"network: every axis needs 1 mode or more, got {self.modes}.")
+        if self.zero and len(self.zero) != self.dim:
+            raise SurrogateError(
+                f"network: zero boundaries {self.zero} do not fit {self.dim} axes. Give one pair each."
+            )
+        if self.reach < 0 or (self.reach and len(self.spacing) != self.dim):
+            raise SurrogateError(
+                f"network: reach {self.reach} with spacing {self.spacing} does not fit {self.dim} axes. "
+                "Give a reach of 0, or 1 or more and one spacing per axis."
+            )
+        if self.embedding not in ("onehot", "positional"):
+            raise SurrogateError(f"network: unknown embedding {self.embedding!r}. Choose onehot or positional.")
+        for name in ("in_channels", "out_channels", "levels", "width", "layers", "hidden", "bins", "refined"):
+            if getattr(self, name) < 1:
+                raise SurrogateError(f"network: {name} must be 1 or more, got {getattr(self, name)}.")
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> "NetworkSettings":
+        """The inverse of :meth:`as_json`."""
+        return NetworkSettings(
+            **{
+                **values,
+                "modes": tuple(values["modes"]),
+                "zero": tuple(tuple(pair) for pair in values["zero"]),
+                "spacing": tuple(values.get("spacing", ())),
+            }
+        )
+
+
+class MemberFNO(nn.Module):
+    """The network with all weights zero; see :meth:`initialise`."""
+
+    def __init__(self, settings: NetworkSettings, members: int, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.settings = s = settings
+        self.members = members
+        #: How far apart the levels begin, from 0, where all are alike, to 1, where each has weights as any other input.
+        self.apart = 1.0
+
+        def linear(inputs: int, outputs: int) -> Linear:
+            return Linear(members, inputs, outputs, dtype)
+
+        self.lift_in = linear(s.in_channels + s.dim + s.levels, s.width)
+        self.lift_out = linear(s.width, s.width)
+        self.layers = nn.ModuleList(FourierLayer(members, s.width, s.modes, dtype) for _ in range(s.layers))
+        self.mean_in = linear(s.width, s.hidden)
+        self.mean_out = linear(s.hidden, s.out_channels)
+        self.variance_mix = linear(s.width, 8)
+        self.variance_conv = linear(8 * 3**s.dim, 16)
+        self.variance_in = linear(16 * s.bins**s.dim, 32)
+        self.variance_out = linear(32, 1)
+        self.refine = nn.ModuleList(
+            Refinement(members, s.out_channels, s.spacing, s.reach, s.refined, dtype)
+            for _ in range(s.levels - 1 if s.reach else 0)
+        )
+
+    @property
+    def kind(self) -> Hashable:
+        """What two networks have in common that differ in their weights alone."""
+        return self.settings, self.members, self.lift_in.weight.dtype, tuple(layer.fft for layer in self.layers)
+
+    def initialise(self, seeds: Sequence[int]) -> "MemberFNO":
+        """Random weights; a member depends on its own seed only."""
+        for member, seed in enumerate(seeds):
+            self.initialise_member(member, seed)
+        return self
+
+    def initialise_member(self, member: int, seed: int) -> None:
+        """Random weights for one member, the others left as they are."""
+        generator = torch.Generator().manual_seed(seed)
+        for module in self.modules():
+            if isinstance(module, FourierLayer) or (isinstance(module, Linear) and not self._belongs_to_layer(module)):
+                module.initialise(member, generator)
+        with torch.no_grad():
+            self.lift_in.weight[member, :, self.settings.in_channels + self.settings.dim :] *= self.apart
+            for refinement in self.refine:
+                cast(Refinement, refinement).start(member)
+
+    def _belongs_to_layer(self, module: nn.Module) -> bool:
+        return any(module is layer.pointwise for layer in self.layers)
+
+    def features(self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None = None) -> Tensor:
+        """Output of the last Fourier layer, ``(M, B, width, *grid)``, for inputs ``(M or 1, B, in_channels, *grid)``.
+
+        ``masks``, one ``(M, B or 1, width)`` per layer, switch channels off (dropout).
+        """
+        worked = self.working_mesh(mesh)
+        return points_last(interpolate(self._features([(f, mesh, level)], worked, masks), worked, mesh))
+
+    def working_mesh(self, mesh: Mesh) -> Mesh:
+        """Where the layers work for inputs on a mesh."""
+        return working_mesh(mesh, self.settings.spacing)[0] if self.settings.reach else mesh
+
+    def _features(self, parts: Sequence[Part], mesh: Mesh, masks: Sequence[Tensor] | None) -> Tensor:
+        """The same for several batches, one after another, on the mesh where the layers work for all of them."""
+        s = self.settings
+        places = [working_mesh(part[1], s.spacing)[1] if s.reach else () for part in parts]
+        x = points_first(torch.cat([thin(f, place) for (f, _, _), place in zip(parts, places, strict=True)], dim=1))
+        # Position and resolution are the same for a whole batch: their share of the first map is computed once.
+        values = x.flatten(1, -2).expand(self.members, -1, -1)
+        own = linear_map(values, self.lift_in.weight[:, :, : s.in_channels])
+        shared = [self._place(mesh, level, x).expand(-1, -1, f.shape[1], -1) for f, _, level in parts]
+        place = shared[0] if len(shared) == 1 else torch.cat(shared, dim=2)
+        v = functional.gelu(own.view(place.shape) + place)
+        v = self.lift_out(v).view(self.members, *x.shape[1:-1], -1)
+        for i, layer in enumerate(self.layers):
+            update: Tensor = layer(v, mesh)
+            if i + 1 < len(self.layers):
+                update = functional.gelu(update)
+            v = v + update if s.residual else update
+            if masks is not None:
+                v = v * masks[i].view(self.members, *[1] * s.dim, *masks[i].shape[1:])
+        return v
+
+    def _place(self, mesh: Mesh, level: int, like: Tensor) -> Tensor:
+        """What positions and the resolution add to the first map, ``(M, points, 1, width)``."""
+        s, lift = self.settings, self.lift_in
+        fixed = [_along(axis, i, mesh.shape, like) for i, axis in enumerate(mesh.axes)]
+        fixed += [torch.full_like(fixed[0], value) for value in embed(level, s.levels, s.embedding)]
+        place = points_first(torch.stack(fixed)[None, None]).flatten(1, -2).expand(self.members, -1, -1)
+        weight = lift.weight[:, :, s.in_channels :].transpose(1, 2)
+        return torch.baddbmm(lift.bias.transpose(1, 2), place, weight)[:, :, None]
+
+    def forward(
+        self, f: Tensor, mesh: Mesh, level: int, masks: Sequence[Tensor] | None = None, detach_variance: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Mean ``(M, B, out_channels, *grid)`` and log-variance ``(M, B)``; inputs ``(M or 1, B, in_channels, *grid)``.
+
+        With ``detach_variance`` what the variance branch learns does not reach the layers that it shares.
+        """
+        return self.together([(f, mesh, level)], masks, detach_variance)[0]
+
+    def together(
+        self, parts: Sequence[Part], masks: Sequence[Tensor] | None = None, detach_variance: bool = False
+    ) -> list[tuple[Tensor, Tensor]]:
+        """The same for several batches in one pass of the layers, which must work on the same mesh for all of them."""
+        worked = self.working_mesh(parts[0][1])
+        v = self._features(parts, worked, masks)
+        sizes = [part[0].shape[1] for part in parts]
+        means = torch.split(self.mean_out(functional.gelu(self.mean_in(v))), sizes, dim=-2)
+        log_vars = torch.split(self._log_variance(v.detach() if detach_variance else v, worked), sizes, dim=1)
+        return [
+            (points_last(self._refined(interpolate(mean, worked, mesh), mesh, level)), log_var)
+            for mean, log_var, (_, mesh, level) in zip(means, log_vars, parts, strict=True)
+        ]
+
+    def _refined(self, mean: Tensor, mesh: Mesh, level: int) -> Tensor:
+        """Zero where it is known to be, and corrected from level to level."""
+        zero = any(any(ends) for ends in self.settings.zero)
+        factor = points_first(boundary_factor(mesh, self.settings.zero, mean)[None, None, None]) if zero else None
+        mean = mean if factor is None else mean * factor
+        for refinement in self.refine[:level]:
+            correction = refinement(mean, mesh)
+            mean = mean + (correction if factor is None else correction * factor)
+        return mean
+
+    def _log_variance(self, v: Tensor, mesh: Mesh) -> Tensor:
+        """Channels mixed, averaged over ``bins`` cells per axis (so that any grid will do), convolved, and an FFN."""
+        s = self.settings
+        x = self.variance_mix(v)
+        for axis in range(s.dim):
+            x = product_along(x, pooling_matrix(mesh, axis, s.bins, v.dtype, v.device), axis)
+        padded = functional.pad(x, (0, 0, 0, 0, *(1, 1) * s.dim))
+        shifts = itertools.product(range(3), repeat=s.dim)
+        patches = [_window(padded, shift, s.bins) for shift in shifts]
+        x = functional.gelu(self.variance_conv(torch.cat(patches, dim=-1)))  # (M, *bins, B, 16)
+        log_var: Tensor = self.variance_out(functional.gelu(self.variance_in(points_last(x).flatten(2))))
+        return log_var[..., 0]
+
+
+def embed(level: int, levels: int, kind: Embedding) -> list[float]:
+    """A resolution as ``levels`` numbers: one-hot, or sines and cosines of its position (Vaswani et al., 2017)."""
+    if kind == "onehot":
+        return [float(i == level) for i in range(levels)]
+    return [
+        (math.sin if i % 2 == 0 else math.cos)(level / 100 ** ((i // 2 * 2) / max(levels, 1))) for i in range(levels)
+    ]
+
+
+def boundary_factor(mesh: Mesh, zero: Sequence[tuple[bool, bool]], like: Tensor) -> Tensor:
+    """A function on the mesh's grid that falls to zero linearly at every end that is marked, and is about 1 inside."""
+    factor = torch.ones(mesh.shape, dtype=like.dtype, device=like.device)
+    for axis, (start, end) in enumerate(zero):
+        x = _along(mesh.axes[axis], axis, mesh.shape, like)
+        if start and end:
+            factor = factor * 4 * x * (1 - x)
+        elif start:
+            factor = factor * x
+        elif end:
+            factor = factor * (1 - x)
+    return factor
+
+
+@lru_cache(maxsize=512)
+def pooling_matrix(mesh: Mesh, axis: int, bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Matrix ``(bins, points)`` of averages over equal cells of an axis, by the points' quadrature weights."""
+    points = torch.tensor(mesh.axes[axis], dtype=torch.float64)
+    weight = torch.as_tensor(weights(mesh.axes[axis], mesh.periods[axis]))
+    cell = (points * bins).floor().clamp(0, bins - 1).long()
+    matrix = functional.one_hot(cell, bins).double().T * weight
+    # A grid with fewer points than cells leaves some empty: they read zero.
+    return (matrix / matrix.sum(1, keepdim=True).clamp_min(1e-12)).to(dtype=dtype, device=device)
+
+
+def _window(values: Tensor, starts: Sequence[int], size: int) -> Tensor:
+    """``size`` points of each axis of functions ``(M, *points, B, C)``, from its start on."""
+    for axis, start in enumerate(starts):
+        values = values.narrow(values.ndim - 3 - axis, start, size)
+    return values
+
+
+def _along(points: Sequence[float], axis: int, shape: Sequence[int], like: Tensor) -> Tensor:
+    """Coordinates of one axis, spread over the grid."""
+    view = [1] * len(shape)
+    view[axis] = len(points)
+    return torch.tensor(points, dtype=like.dtype, device=like.device).view(view).expand(*shape)

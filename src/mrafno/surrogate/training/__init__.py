@@ -1,0 +1,1 @@
+"""How a network is trained: minibatches, the objective, the optimiser, the loop, and what happens on divergence."""

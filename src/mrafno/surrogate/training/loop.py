@@ -1,0 +1,203 @@
+"""The one training loop: a network with a member axis, fitted to examples on several grids.
+
+One pass trains all members; see :mod:`mrafno.surrogate.training.objective` for what is minimised.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from torch import Tensor
+
+from mrafno.errors import SurrogateError, TrainingError
+from mrafno.surrogate.operator.fno import MemberFNO
+from mrafno.surrogate.training.memory import steady_memory
+from mrafno.surrogate.training.objective import Loss, Objective
+from mrafno.surrogate.training.optimiser import AdamW, Optimiser
+
+Schedule = Literal["onecycle", "cosine", "constant"]
+
+#: A member whose loss is not finite, or has grown to this many times what it began with, has diverged.
+DIVERGED = 1e4
+_MAX_RESTARTS = 5
+#: Steps between looks at the losses, which is also how often a progress bar hears of them.
+_LOOK = 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """How to train.
+
+    Attributes:
+        iterations: steps of the optimiser.
+        batch: examples per step and member, over all levels.
+        rate: largest learning rate of Adam.
+        schedule: ``onecycle`` (up, then down to zero), ``cosine`` (down to zero), ``constant``.
+        weight_decay: decoupled weight decay.
+        few: number of examples n below which weight decay grows, as (few / n) squared up to a hundredfold; 0 for never.
+            A network with little to go by is better off small, and one that has learnt little by heart forgets it.
+            Also, the rarer a level is, the more alike all begin, see ``apart``; and fits of a run on less than a fourth
+            or half as many examples have fewer iterations.
+        apart: how far apart the levels begin in a fit from scratch, from 0, where a fine solution is taken for a coarse
+            one until examples show otherwise, to 1, where each level has random weights of its own.
+        points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
+            0 for never.
+        loss: ``likelihood`` or ``composite``.
+        held_in: share of the examples that each network leaves out, to watch and to calibrate. The networks of an
+            ensemble leave out different ones, so that together they learn from all.
+        warm_iterations, warm_batch, warm_rate: those of a fit that goes on from the last one. It too goes through the
+            whole schedule, so that it ends at rest.
+        brief_iterations, brief_batch, brief_rate: those of one that only takes in a few examples.
+        early_iterations, early_batch: those of a short fit from scratch, which early in a run is better than going on.
+    """
+
+    iterations: int = 3000
+    batch: int = 40
+    rate: float = 4e-3
+    schedule: Schedule = "onecycle"
+    weight_decay: float = 1e-2
+    points: int = 0
+    loss: Loss = "composite"
+    held_in: float = 0.0
+    few: int = 0
+    apart: float = 1.0
+    warm_iterations: int = 1300
+    warm_batch: int = 20
+    warm_rate: float = 4e-3
+    brief_iterations: int = 40
+    brief_batch: int = 20
+    brief_rate: float = 1e-3
+    early_iterations: int = 2500
+    early_batch: int = 20
+
+    def __post_init__(self) -> None:
+        sizes = ("iterations", "batch", "warm_iterations", "warm_batch", "brief_iterations", "brief_batch")
+        for name in (*sizes, "early_iterations", "early_batch", "rate", "warm_rate", "brief_rate"):
+            if getattr(self, name) <= 0:
+                raise SurrogateError(f"training: {name} must be positive, got {name} {getattr(self, name)}.")
+        if self.schedule not in get_args(Schedule):
+            raise SurrogateError(f"training: unknown schedule {self.schedule!r}. Choose onecycle, cosine or constant.")
+        if self.loss not in get_args(Loss):
+            raise SurrogateError(f"training: unknown loss {self.loss!r}. Choose likelihood or composite.")
+        if not 0 <= self.held_in <= 0.5:
+            raise SurrogateError(f"training: held_in is a share from 0 to 0.5, got {self.held_in}.")
+
+    def rate_at(self, step: int) -> float:
+        """Learning rate of a step, from 0 to ``iterations - 1``."""
+        done = step / self.iterations
+        if self.schedule == "constant":
+            return self.rate
+        if self.schedule == "cosine":
+            return self.rate * 0.5 * (1 + math.cos(math.pi * done))
+        rise = 0.2
+        if done < rise:
+            return self.rate * (0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * done / rise)))
+        return self.rate * 0.5 * (1 + math.cos(math.pi * (done - rise) / (1 - rise)))
+
+    def of_fit(self, sizes: Sequence[int], *, warm: bool, brief: bool = False) -> "TrainingSettings":
+        """What one fit on so many examples of each level uses."""
+        known = [n for n in sizes if n]
+        examples = max(sum(known), 1)
+        changes: dict[str, Any] = {"weight_decay": self.weight_decay * min(max(1.0, self.few / examples) ** 2, 100.0)}
+        if self.few and known:
+            # How levels differ is known as well as the rarest of them.
+            changes["apart"] = self.apart * min(1.0, min(known) * len(known) / self.few)
+        # Few examples take fewer passes.
+        known_of_few = examples / self.few if self.few else 1.0
+        if warm and brief:
+            changes |= {"iterations": self.brief_iterations, "batch": self.brief_batch, "rate": self.brief_rate}
+        elif warm:
+            iterations = max(1, round(min(1.0, 0.4 + 1.2 * known_of_few) * self.warm_iterations))
+            changes |= {"iterations": iterations, "batch": self.warm_batch, "rate": self.warm_rate}
+        elif brief:
+            iterations = max(1, round(min(1.0, 0.2 + 2 * known_of_few) * self.early_iterations))
+            changes |= {"iterations": iterations, "batch": min(self.batch, self.early_batch)}
+        return self.changed(**changes)
+
+    def changed(self, **changes: Any) -> "TrainingSettings":
+        """A copy with some settings changed."""
+        return replace(self, **changes)
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as JSON values."""
+        return asdict(self)
+
+
+@dataclass
+class History:
+    """What training went through: steps, the losses of all members at each, events in words, and the
+    step of each member's last restart."""
+
+    steps: list[int] = field(default_factory=list)
+    losses: list[list[float]] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+    restarted: dict[int, int] = field(default_factory=dict)
+
+
+def train(
+    objective: Objective,
+    optimiser: Optimiser,
+    settings: TrainingSettings,
+    *,
+    watch: Callable[[int, list[float]], None] | None = None,
+    restart: Callable[[int, int], None] | None = None,
+    after_step: Callable[[int], None] | None = None,
+) -> History:
+    """Minimise the sum of an objective's members in place.
+
+    Args:
+        watch: called now and then with the step and the losses.
+        restart: ``restart(member, times)`` begins a member anew that has diverged; without it divergence is an error.
+        after_step: called after every step.
+    """
+    history = History()
+    restarts = 0
+    limits: list[float] = []
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    with steady_memory():
+        for step in range(settings.iterations):
+            for group in optimiser.param_groups:
+                group["lr"] = settings.rate_at(step)
+            losses = objective()
+            for parameter in parameters:
+                parameter.grad = None
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            if after_step:
+                after_step(step)
+            if step % _LOOK and step + 1 < settings.iterations:
+                continue
+            values = losses.tolist()
+            limits = limits or [DIVERGED * (1 + abs(value)) if math.isfinite(value) else DIVERGED for value in values]
+            for member, value in enumerate(values):
+                if math.isfinite(value) and value < limits[member]:
+                    continue
+                restarts += 1
+                if restart is None or restarts > _MAX_RESTARTS:
+                    raise TrainingError(
+                        f"training: the loss of member {member} became {value:g} at step {step}. "
+                        f"Lower the learning rate (now {settings.rate:g}) or check the data for outliers."
+                    )
+                restart(member, restarts)
+                forget(optimiser, member)
+                history.restarted[member] = step
+                history.events.append(f"member {member} diverged at step {step} and was restarted")
+            history.steps.append(step)
+            history.losses.append(values)
+            if watch:
+                watch(step, values)
+    return history
+
+
+def forget(optimiser: Optimiser, member: int) -> None:
+    """Clear an optimiser's memory of one member."""
+    for state in optimiser.state.values():
+        for value in state.values():
+            if isinstance(value, Tensor) and value.ndim > 0:
+                value[member] = 0.0
+
+
+def adam(network: MemberFNO, settings: TrainingSettings) -> AdamW:
+    """Adam with decoupled weight decay."""
+    return AdamW(network.parameters(), settings.rate, settings.weight_decay)

@@ -1,0 +1,74 @@
+r"""How likely outputs are under a prediction, and the shift of the noise that makes held-in outputs most likely.
+
+A prediction's samples are matched by one Gaussian, :math:`y \sim N(\bar\mu, \lambda I + B B^T)` with
+:math:`B = [\mu_s - \bar\mu] / \sqrt{S - 1}` and :math:`\lambda` the average noise. ``marginal`` keeps its diagonal
+only: every value by itself, which is what an interval at a point states.
+"""
+
+import math
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from mrafno.grids import Array
+from mrafno.simulation.query import Prediction
+
+#: Central intervals whose coverage is measured.
+INTERVALS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+
+
+def gaussian_nll(prediction: Prediction, truth: Array) -> Array:
+    r"""Negative log likelihood of each output, ``(n,)`` nats, under the matched Gaussian with its full covariance.
+
+    .. math:: \tfrac12 \left(d \log 2\pi\lambda + \log\det(I + G) +
+        \tfrac1\lambda\left(|r|^2 - (B^T r)^T (I + G)^{-1} B^T r / \lambda\right)\right), \quad G = B^T B / \lambda
+    """
+    n, d = len(truth), int(np.prod(truth.shape[1:]))
+    noise = prediction.noise
+    residual = (truth - prediction.center).reshape(n, d)
+    squares = np.sum(residual**2, axis=1)
+    if prediction.samples == 1:
+        return np.asarray(0.5 * (d * np.log(2 * np.pi * noise) + squares / noise))
+    deviations = (prediction.mean - prediction.center).reshape(prediction.samples, n, d) / math.sqrt(
+        prediction.samples - 1
+    )
+    gram = np.einsum("snd,tnd->nst", deviations, deviations, optimize=True) / noise[:, None, None]
+    inner = np.eye(prediction.samples) + gram
+    projected = np.einsum("snd,nd->ns", deviations, residual, optimize=True)
+    solved = np.linalg.solve(inner, projected[..., None])[..., 0]
+    quadratic = (squares - np.sum(projected * solved, axis=1) / noise) / noise
+    return np.asarray(0.5 * (d * np.log(2 * np.pi * noise) + np.linalg.slogdet(inner)[1] + quadratic))
+
+
+def marginal_nll(prediction: Prediction, truth: Array) -> Array:
+    """Negative log likelihood of each output, ``(n,)`` nats, every value by itself."""
+    variance = prediction.std**2
+    values = np.log(2 * np.pi * variance) + (truth - prediction.center) ** 2 / variance
+    return np.asarray(0.5 * values.reshape(len(truth), -1).sum(axis=1))
+
+
+def best_shift(
+    residuals: list[Array], noises: list[Array], spreads: list[Array], bounds: tuple[float, float] = (-3.0, 8.0)
+) -> float:
+    r"""What to add to every log-variance so that values a single network left out are most likely.
+
+    Args:
+        residuals: truth minus the mean of the network that left it out, one array ``(n, d)`` per level.
+        noises: the prediction's noise :math:`\lambda`, ``(n,)`` per level.
+        spreads: variance that the residuals have beyond the noise, ``(n, d)`` per level.
+
+    Every example counts the same, whatever its grid.
+    """
+    parts = [part for part in zip(residuals, noises, spreads, strict=True) if len(part[0])]
+    if not parts:
+        return 0.0
+
+    def cost(shift: float) -> float:
+        total, count = 0.0, 0
+        for residual, noise, spread in parts:
+            variance = spread + math.exp(shift) * noise[:, None]
+            total += float(np.sum(np.mean(np.log(variance) + residual**2 / variance, axis=1)))
+            count += len(residual)
+        return total / count
+
+    return float(minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-3}).x)

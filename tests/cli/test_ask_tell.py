@@ -1,0 +1,136 @@
+"""Asking and telling from the shell."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import TINY, mrafno, shown
+
+FIRST = [("initial", 0)] * 3 + [("initial", 1)] * 3 + [("test", 1)] * 4
+
+
+@pytest.fixture
+def created(solver, tmp_path):
+    folder = tmp_path / "run"
+    result = mrafno("create", f"{solver}:task", "--out", folder, *TINY)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"created {folder}\n", "")
+    solver.unlink()  # nobody needs it to ask and to tell
+    return folder
+
+
+def asked(*arguments):
+    result = mrafno("ask", *arguments)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def simulated(query, folder):
+    """What the simulator would give, in a file."""
+    f = np.load(query["input"])
+    path = folder / f"{query['id']}-out.npy"
+    np.save(path, np.cumsum(f, axis=-1) / f.shape[-1])
+    return path
+
+
+def test_a_whole_run_by_hand_asks_what_the_loop_asks(created, tmp_path, original):
+    first = asked(created, "-n", 10)
+    assert [(q["kind"], q["level"]) for q in first] == FIRST
+    assert first[0] == {
+        "id": "q000000",
+        "kind": "initial",
+        "level": 0,
+        "resolution": [9],
+        "candidate": None,
+        "step": None,
+        "input": str(created / "asked" / "q000000.npy"),
+        "cost": 1.0,
+    }
+    assert np.load(first[0]["input"]).shape == (1, 9)
+    nothing = mrafno("ask", created)
+    assert (nothing.stdout, nothing.stderr) == (
+        "[]\n", "nothing to ask before some of the 10 running simulations are told.\n"
+    )  # fmt: skip
+    for left, query in zip(range(9, -1, -1), first, strict=True):
+        result = mrafno("tell", created, query["id"], simulated(query, tmp_path))
+        assert (result.exit_code, result.stdout) == (0, f"told {query['id']}; {left} running\n")
+    [query] = asked(created, "--to", tmp_path / "inputs")
+    assert (query["kind"], query["step"], query["input"]) == ("pool", 1, str(tmp_path / "inputs" / "q000010.npy"))
+    mrafno("tell", created, query["id"], simulated(query, tmp_path), "--cost", 2.5, "--seconds", 7)
+    [step], [first_of_loop, *_] = shown(created)["steps"], shown(original[0])["steps"]
+    assert (step["cost"], step["seconds"], step["accumulated_cost"]) == (2.5, 7.0, 2.5)
+    assert [step[name] for name in ("query", "candidate", "level")] == [
+        first_of_loop[name] for name in ("query", "candidate", "level")
+    ]
+
+
+def test_a_budget_ends_asking(created, tmp_path):
+    for query in asked(created, "-n", 10):
+        mrafno("tell", created, query["id"], simulated(query, tmp_path))
+    result = mrafno("ask", created, "--budget", 0.5)
+    assert (result.exit_code, result.stdout) == (0, "[]\n")
+    assert result.stderr == (
+        "nothing to ask: the pool or the budget is used up, or too many of the first simulations failed.\n"
+    )
+
+
+def test_failed_ones_are_asked_again_and_abandoned_ones_are_not(created):
+    first, second, third = asked(created, "-n", 3)
+    result = mrafno("fail", created, first["id"], "--reason", "the node went down")
+    assert (result.exit_code, result.stdout) == (0, "failed q000000; 2 running\n")
+    result = mrafno("abandon", created, second["id"], "--reason", "no steady state")
+    assert (result.exit_code, result.stdout) == (0, "abandoned q000001; 1 running\n")
+    again = asked(created, "-n", 1)[0]
+    np.testing.assert_array_equal(np.load(again["input"]), np.load(first["input"]))
+    state = shown(created)
+    assert state["failed"] == [{"query": "q000000", "reason": "the node went down"}]
+    assert state["running"] == [third["id"], again["id"]]
+    assert mrafno("fail", created, "q000002").exit_code == 2  # a reason is needed
+
+
+def test_what_cannot_be_told_changes_nothing(created, tmp_path):
+    query, other = asked(created, "-n", 2)
+    mrafno("tell", created, query["id"], simulated(query, tmp_path))
+    before = (created / "ledger.jsonl").read_bytes()
+
+    def refusal(id, values, name="wrong.npy", cost=1.0):
+        path = tmp_path / name
+        np.save(path, values, allow_pickle=True)
+        result = mrafno("tell", created, id, path, "--cost", cost)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert (created / "ledger.jsonl").read_bytes() == before
+        return result.stderr
+
+    good = np.ones((1, 9))
+    assert refusal(query["id"], good) == (
+        "error: run: q000000 was told already, nothing is changed. Running now: q000001.\n"
+    )
+    assert refusal("q000099", good) == "error: run: nobody asked for 'q000099'. Running now: q000001.\n"
+    assert refusal("../q1", good) == "error: run: nobody asked for '../q1'. Running now: q000001.\n"
+    assert refusal(other["id"], np.ones((1, 8))).startswith(
+        "error: run: the output of q000001 has shape (1, 8), level 0 of tiny gives (1, 9)"
+    )
+    assert refusal(other["id"], np.full((1, 9), np.nan)).startswith("error: tiny: ")
+    assert "hold" in refusal(other["id"], np.array([{}], dtype=object))
+    assert refusal(other["id"], good, cost=-1).startswith("error: run: the cost of q000001 must be a number")
+    missing = tmp_path / "none.npy"
+    result = mrafno("tell", created, other["id"], missing)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {missing} is missing.")
+
+
+def test_a_folder_for_inputs_that_cannot_be_made(created, tmp_path):
+    """Nothing is asked then: a query nobody hears of would run for ever."""
+    (tmp_path / "file").write_text("")
+    result = mrafno("ask", created, "--to", tmp_path / "file" / "inputs")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: ask: the folder {tmp_path / 'file' / 'inputs'} cannot be made (")
+    assert shown(created)["running"] == []
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    result = mrafno("ask", tmp_path / "none")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: ")
+    assert not Path(tmp_path / "none").exists()

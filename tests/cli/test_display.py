@@ -1,0 +1,240 @@
+"""What is shown of a run: the figures are those of its events, lines are whole, JSON is JSON."""
+
+import io
+import json
+import threading
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from mrafno.cli import display
+from mrafno.cli.display import JsonDisplay, LineDisplay, LiveDisplay, Snapshot, duration
+from mrafno.run.settings import RunSettings
+from mrafno.run.state import RunState
+from mrafno.storage.ledger import Event
+
+ARRAY = {"file": "arrays/a.npy", "sha256": "0" * 64, "shape": [1, 9], "dtype": "float64"}
+METRICS = {"relative_l2": 0.25}
+
+
+class Story:
+    """A run's state, told event by event."""
+
+    def __init__(self):
+        self.state = RunState()
+        task = {"name": "tiny", "resolutions": [[9], [17]], "costs": [1.0, 8.0]}
+        self.happens("created", task=task, method="mra-u", seed=3, settings=RunSettings().as_json())
+
+    def happens(self, what, /, **data):
+        self.state.apply(Event(0, what, 0.0, data))
+
+    def asks(self, id, kind, level, step=None):
+        choice = {"seconds": 0.5} if kind == "pool" else {}
+        query = {"id": id, "kind": kind, "level": level, "row": 0, "step": step, "input": ARRAY, "choice": choice}
+        self.happens("asked", queries=[query])
+
+    def tells(self, id, cost):
+        self.happens("told", id=id, output=ARRAY, cost=cost, seconds=2.0)
+
+    def trains(self, error):
+        self.happens(
+            "trained", added=[], events=[], step=0, loss=1.0, held_in_error=error, shift=0.0, seconds=60.0, surprises={}
+        )
+
+    def measures(self, step, cost, **metrics):
+        self.happens("evaluated", step=step, cost=cost, metrics={**METRICS, **metrics}, seconds=1.0)
+
+
+@pytest.fixture
+def story():
+    """Four initial examples, a test example, one choice that is told, one that failed and one that runs."""
+    story = Story()
+    for number, level in enumerate((0, 0, 1, 1)):
+        story.asks(f"i{number}", "initial", level)
+        story.tells(f"i{number}", 8.0 if level else 1.0)
+    story.asks("t0", "test", 1)
+    story.tells("t0", 8.0)
+    story.trains(0.5)
+    story.trains(None)
+    story.trains(0.3)
+    story.measures(0, 0.0)
+    story.asks("q1", "pool", 1, 1)
+    story.tells("q1", 8.5)
+    story.asks("q2", "pool", 0, 2)
+    story.happens("failed", id="q2", reason="no")
+    story.asks("q3", "pool", 0, 2)
+    return story
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that goes when it is told to."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(display, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def test_a_snapshot_counts_what_happened(story):
+    assert Snapshot.of(story.state) == Snapshot(
+        step=1,
+        cost=8.5,
+        error=0.25,
+        measured=0,
+        estimate=0.4,
+        meshes=("9", "17"),
+        examples=(2, 3),
+        running=(1, 0),
+        failed=1,
+        seconds={"simulating": 12.0, "training": 180.0, "choosing": 1.5, "evaluating": 1.0},
+    )
+
+
+def test_a_snapshot_can_be_taken_while_events_come(story):
+    """The display's thread draws while the run's thread appends."""
+    stop = threading.Event()
+
+    def append():
+        number = 0
+        while not stop.is_set():
+            story.asks(f"x{number}", "pool", 0, 3)
+            number += 1
+
+    thread = threading.Thread(target=append)
+    thread.start()
+    try:
+        counts = [Snapshot.of(story.state).running[0] for _ in range(50)]
+    finally:
+        stop.set()
+        thread.join()
+    assert counts == sorted(counts)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.2, "0 s"), (59.4, "59 s"), (60, "1 min"), (200, "3 min 20 s"), (3600, "1 h"), (7500, "2 h 5 min"),
+        (86399, "23 h 59 min"), (4 * 86400 + 3 * 3600, "4 d 3 h"),
+    ],
+)  # fmt: skip
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_lines_tell_of_every_measurement_and_else_every_ten_seconds(story, clock):
+    out = io.StringIO()
+    with LineDisplay(story, {"steps": 5, "budget": 30.0}, out) as lines:
+        lines("simulating")
+        clock.now += 9.9
+        lines("training", 0.5)
+        assert out.getvalue() == ""
+        clock.now += 0.1
+        lines("training", 0.75)
+        first = (
+            "step 1 of 5; cost 8.5, 21.5 left of 30; error 0.25 after step 0, by its own estimate 0.4; "
+            "examples 9: 2 (1 running), 17: 3, 1 failed; training 75 %; 10 s so far\n"
+        )
+        assert out.getvalue() == first
+        clock.now += 4
+        story.tells("q3", 1.0)
+        story.measures(2, 9.5, relative_l2=0.125)
+        lines("choosing")
+        second = (
+            "step 2 of 5; cost 9.5, 20.5 left of 30; error 0.125, by its own estimate 0.4; "
+            "examples 9: 3, 17: 3, 1 failed; 14 s so far; about 12 s left\n"
+        )
+        assert out.getvalue() == first + second
+        lines.finish("done", "finished 5 steps")
+    assert out.getvalue() == first + second + "finished 5 steps\n"
+
+
+def test_time_left_is_that_to_the_first_goal(story, clock):
+    lines = LineDisplay(story, {"steps": 101, "budget": 28.5}, io.StringIO())
+    assert lines.left(Snapshot.of(story.state)) is None
+    clock.now += 5
+    story.tells("q3", 1.0)
+    # A step in 5 s leaves 99 steps, 495 s; a cost of 1 in 5 s leaves 19 more, 95 s.
+    assert lines.left(Snapshot.of(story.state)) == 95.0
+    clock.now += 2
+    assert lines.left(Snapshot.of(story.state)) == 93.0
+    clock.now += 200
+    assert lines.left(Snapshot.of(story.state)) == 0.0
+
+
+def test_what_was_measured_before_is_not_told_again(story, clock):
+    out = io.StringIO()
+    lines = LineDisplay(story, {"target": 0.01}, out)
+    lines("simulating")
+    lines.finish("interrupted", "Ctrl-C")
+    assert out.getvalue() == ""
+
+
+def test_json_lines(story):
+    out = io.StringIO()
+    with JsonDisplay(story, {"steps": 5}, out) as lines:
+        lines("training", 0.5)
+        assert out.getvalue() == ""
+        story.measures(1, 8.5, relative_l2=0.2)
+        lines("choosing")
+        lines.finish("done", "finished")
+    first, last = map(json.loads, out.getvalue().splitlines())
+    assert first == {
+        "event": "evaluated",
+        "step": 1,
+        "accumulated_cost": 8.5,
+        "metrics": {"relative_l2": 0.2},
+        "measured_at_step": 1,
+        "estimate": 0.4,
+        "examples": {"9": 2, "17": 3},
+        "failed": 1,
+        "seconds": {"simulating": 12.0, "training": 180.0, "choosing": 1.5, "evaluating": 2.0},
+    }
+    assert last == {**first, "event": "ended", "outcome": "done", "reason": "finished"}
+
+
+def drawn(live, width=100):
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(live.render())
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_the_live_block(story, clock):
+    live = LiveDisplay(story, {"steps": 4, "target": 0.1}, Console(file=io.StringIO(), force_terminal=True))
+    live.phase, live.done, live.since = "training", 0.5, clock.now - 5
+    assert drawn(live) == [
+        "run       tiny, mra-u, seed 3",
+        "step      1 of 4",
+        "cost      8.5",
+        "error     0.25 after step 0, by its own estimate 0.4, target 0.1",
+        "examples  9: 2 (1 running), 17: 3, 1 failed",
+        "time      simulating 12 s, training 3 min 5 s, choosing 2 s, evaluating 1 s",
+        "now       training 50 %",
+        "          " + "━" * 15,  # a quarter of the steps
+    ]
+    clock.now += 6
+    story.tells("q3", 1.0)
+    assert drawn(live)[6] == "now       training 50 %, about 12 s left"
+
+
+def test_the_live_block_fits_a_narrow_terminal(story, clock):
+    live = LiveDisplay(story, {"budget": 30.0}, Console(file=io.StringIO(), force_terminal=True))
+    lines = drawn(live, width=40)
+    assert len(lines) == 8
+    assert max(map(len, lines)) <= 40
+    assert lines[3] == "error     0.25 after step 0, by its own…"
+
+
+def test_the_live_display_begins_late_and_leaves_the_last_figures(story):
+    """Before the first phase nothing is drawn, since the first examples have a bar of their own."""
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, legacy_windows=False)
+    with LiveDisplay(story, {"steps": 4}, console) as live:
+        assert console.file.getvalue() == ""
+        live("training", 0.5)
+        live.finish("failed", "the disk is full")
+    shown = console.file.getvalue()
+    hide, unhide, erase = "\x1b[?25l", "\x1b[?25h", "\x1b[2K"
+    assert shown.startswith(hide)
+    assert shown.endswith(unhide)
+    last = shown.rpartition(erase)[2]
+    assert last.count("failed: the disk is full") == 1
+    assert "training 50 %" not in last

@@ -1,0 +1,161 @@
+"""Looking at runs: nothing is changed, and damage is named."""
+
+import io
+import json
+import shutil
+
+import pytest
+from rich.console import Console
+
+from mrafno.cli.tables import comparison_table
+from mrafno.run.state import RunState
+from mrafno.storage.ledger import Ledger
+from tests.cli.conftest import mrafno, shown
+
+
+def test_json_is_the_state(finished):
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
+    result = mrafno("show", finished, "--json")
+    assert result.stdout.count("\n") == 1
+    assert json.loads(result.stdout) == RunState.of(Ledger.open(finished).events).as_json()
+    assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
+
+
+def test_a_run_is_shown_while_another_process_writes(finished):
+    with Ledger.open(finished, write=True):
+        assert shown(finished)["state"] == "finished 4 steps"
+
+
+def test_the_summary(finished):
+    state = shown(finished)
+    lines = [line.rstrip() for line in mrafno("show", finished).stdout.splitlines()]
+    error = state["steps"][-1]["metrics"]["relative_l2"]
+    assert lines[:7] == [
+        f"run       {finished}",
+        "task      tiny",
+        "method    mra-auto, seed 0",
+        "state     finished 4 steps",
+        "steps     4",
+        f"cost      {state['accumulated_cost']:g}, and 27 of initial and 32 of test examples",
+        f"error     {error:.4g} after step 4",
+    ]
+    assert lines[7].startswith("estimate  ")
+    assert lines[8].startswith("time      simulating 0 s, training ")
+    fine = sum(step["level"] for step in state["steps"])
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    assert cells == [["9", "1", "3", str(4 - fine), "0"], ["17", "8", "3", str(fine), "4"]]
+
+
+def test_what_runs_and_what_failed_is_listed(finished):
+    with Ledger.open(finished, write=True) as ledger:
+        known = RunState.of(ledger.events).queries["q000000"].input.as_json()
+        for id in ("q000090", "q000091"):
+            query = {"id": id, "kind": "pool", "level": 1, "row": 11, "step": 5, "choice": {}, "input": known}
+            ledger.append("asked", queries=[query])
+        ledger.append("failed", id="q000090", reason="[red]no convergence[/red]")
+    lines = [line.rstrip() for line in mrafno("show", finished).stdout.splitlines()]
+    assert "state     waiting for answers" in lines
+    assert "asked     q000091 (17); not answered" in lines
+    with Ledger.open(finished, write=True):
+        held = mrafno("show", finished).stdout
+    assert "running   q000091 (17)\n" in "\n".join(line.rstrip() for line in held.splitlines())
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    assert cells[-1] == ["q000090", "17", "failed", "[red]no convergence[/red]"]
+
+
+def test_damage_is_refused_and_with_the_option_listed(finished):
+    ledger = finished / "ledger.jsonl"
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    number = next(i for i, line in enumerate(lines) if b'"kind":"told"' in line)
+    lines[number] = lines[number].replace(b'"cost":1.0', b'"cost":7.0')
+    ledger.write_bytes(b"".join(lines))
+    result = mrafno("show", finished)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"line {number + 1}" in result.stderr
+    result = mrafno("show", finished, "--damaged")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("damage: ")
+    state = json.loads(mrafno("show", finished, "--damaged", "--json").stdout)
+    assert f"line {number + 1}" in state["damage"][0]
+    assert len(state["steps"]) == 4
+
+
+def test_what_rests_on_a_damaged_event_is_damage_too(finished):
+    """The event that asked is gone, so what was told and learnt of it is in the air."""
+    ledger = finished / "ledger.jsonl"
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    number = next(i for i, line in enumerate(lines) if b'"kind":"asked"' in line and b'"q000010"' in line)
+    lines[number] = lines[number].replace(b'"kind":"asked"', b'"kind":"Asked"')
+    ledger.write_bytes(b"".join(lines))
+    state = json.loads(mrafno("show", finished, "--damaged", "--json").stdout)
+    assert [step["query"] for step in state["steps"]] == ["q000011", "q000012", "q000013"]
+    assert any("(told) makes no sense: KeyError('q000010')" in one for one in state["damage"])
+
+
+def test_a_damaged_beginning_leaves_nothing_to_show(finished):
+    ledger = finished / "ledger.jsonl"
+    ledger.write_bytes(ledger.read_bytes().replace(b'"kind":"created"', b'"kind":"Created"', 1))
+    result = mrafno("show", finished, "--damaged")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: run {finished}: the first event, which says what the run is, is damaged.")
+
+
+def test_comparing(finished, tmp_path):
+    other = shutil.copytree(finished, tmp_path / "other")
+    evaluations = RunState.of(Ledger.open(finished).events).evaluations
+    worst, best = evaluations[0].metrics["relative_l2"], min(e.metrics["relative_l2"] for e in evaluations)
+    found = json.loads(mrafno("compare", finished, other, finished, "--errors", f"{worst},{best / 2}", "--json").stdout)
+    row = {
+        "run": str(finished),
+        "task": "tiny",
+        "method": "mra-auto",
+        "seed": 0,
+        "state": "finished 4 steps",
+        "steps": 4,
+        "accumulated_cost": shown(finished)["accumulated_cost"],
+        "error": evaluations[-1].metrics["relative_l2"],
+        "reached": {f"{worst:g}": 0.0, f"{best / 2:g}": None},
+    }
+    assert found == {"errors": [worst, best / 2], "runs": [row, {**row, "run": str(other)}]}
+    lines = mrafno("compare", finished, other, "--errors", f"{worst},{best / 2}").stdout.splitlines()
+    assert lines[0].strip() == "task tiny, seed 0"
+    assert [line.split() for line in lines if "mra-auto" in line] == [
+        [str(folder), "mra-auto", "4", f"{row['accumulated_cost']:g}", f"{row['error']:.4g}", "0", "\u2013"]
+        for folder in (finished, other)
+    ]
+
+
+def test_a_comparison_fits_a_narrow_terminal():
+    """Figures are whole, and so are the names of methods; runs may be broken."""
+    runs = [
+        {"run": f"runs/long-name-of-a-run-{seed}", "task": "navier-stokes", "method": "mra-uhat-full", "seed": seed,
+         "steps": 100, "accumulated_cost": 1234.56, "error": 0.012345, "reached": {"0.1": 123.456, "0.05": None}}
+        for seed in range(2)
+    ]  # fmt: skip
+    console = Console(file=io.StringIO(), width=80)
+    console.print(comparison_table({"errors": [0.1, 0.05], "runs": runs}))
+    lines = console.file.getvalue().splitlines()
+    assert lines[0].strip() == "task navier-stokes"
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[1:] for line in lines if "mra-" in line] == [
+        ["mra-uhat-full", str(seed), "100", "1234.56", "0.01235", "123.5", "\u2013"] for seed in range(2)
+    ]
+    assert "…" not in console.file.getvalue()
+
+
+@pytest.mark.parametrize("errors", ["x", "0", "-1", ".1,,.2", "inf"])
+def test_errors_that_are_no_errors(finished, errors):
+    result = mrafno("compare", finished, "--errors", errors)
+    assert result.exit_code == 2
+    assert "no positive numbers" in result.stderr
+
+
+def test_reporting(finished, tmp_path):
+    out = tmp_path / "page.html"
+    result = mrafno("report", finished, "--out", out)
+    assert (result.exit_code, result.stdout) == (0, f"wrote {out}\n"), result.output
+    assert out.read_text().startswith("<!DOCTYPE html>")
+    (tmp_path / "file").write_text("")
+    result = mrafno("report", finished, "--out", tmp_path / "file" / "page.html")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")

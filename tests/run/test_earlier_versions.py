@@ -1,0 +1,88 @@
+"""Run directories that version 0.1 wrote: they open, show, measure, resume and report as they did."""
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mrafno.cli import app
+from mrafno.run import Run
+
+DATA = Path(__file__).parents[1] / "data" / "v0.1"
+RUNS = ("burgers", "own")
+
+
+def task_of(name):
+    """The task of a run; None for a built-in one, which the run makes by itself."""
+    if name == "burgers":
+        return None
+    spec = importlib.util.spec_from_file_location("earlier_simulator", DATA / "simulator.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.task
+
+
+def printed(*words):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(params=RUNS)
+def earlier(request, tmp_path):
+    """The name of a run, and a copy of its folder that may be written."""
+    return request.param, Path(shutil.copytree(DATA / request.param, tmp_path / request.param))
+
+
+def test_show_prints_what_it_printed(earlier):
+    name, folder = earlier
+    now, then = (
+        json.loads(text) for text in (printed("show", folder, "--json"), DATA.joinpath(f"{name}.show.json").read_text())
+    )
+    assert {key: now[key] for key in then} == then
+
+
+def test_compare_prints_what_it_printed(earlier):
+    name, folder = earlier
+    [now], [then] = (
+        json.loads(text)["runs"]
+        for text in (printed("compare", folder, "--json"), DATA.joinpath(f"{name}.compare.json").read_text())
+    )
+    assert now["error"] == then["error"]
+    assert now["accumulated_cost"] == then["accumulated_cost"]
+
+
+def test_the_surrogate_has_the_error_that_was_measured(earlier):
+    name, folder = earlier
+    with Run.open(folder, task_of(name), write=False) as run:
+        last = run.state.evaluations[-1]
+        assert run.measured(run.surrogate).relative_l2 == pytest.approx(last.metrics["relative_l2"], rel=1e-4)
+
+
+def test_it_goes_on(earlier):
+    name, folder = earlier
+    with Run.open(folder, task_of(name)) as run:
+        before = run.state.step
+        queries = list(run.state.queries)
+        run.advance(steps=before + 2)
+        assert run.state.step == before + 2
+        assert list(run.state.queries)[: len(queries)] == queries
+        assert run.state.evaluations[-1].step == before + 2
+
+
+def test_it_is_trained_again_from_its_ledger_without_a_checkpoint(earlier):
+    name, folder = earlier
+    shutil.rmtree(folder / "surrogate")
+    with Run.open(folder, task_of(name)) as run:
+        assert run.surrogate.fits == len(run.state.trainings)
+        error = run.measured(run.surrogate).relative_l2
+    assert error < 2 * run.state.evaluations[-1].metrics["relative_l2"]
+
+
+def test_a_report_can_be_written(earlier, tmp_path):
+    _, folder = earlier
+    printed("report", folder, "--out", tmp_path / "report.html")
+    assert "relative L2" in (tmp_path / "report.html").read_text()

@@ -1,0 +1,200 @@
+"""Training: a loop that gives the same bits and survives a member's death."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from mrafno.errors import SurrogateError, TrainingError
+from mrafno.surrogate.training.loop import TrainingSettings, adam, forget, train
+from mrafno.surrogate.training.objective import example_losses, network_objective
+from tests.told_examples import network_and_batches
+
+
+@pytest.mark.parametrize("schedule", ["onecycle", "cosine", "constant"])
+def test_schedules(schedule):
+    settings = TrainingSettings(iterations=100, rate=2e-3, schedule=schedule)
+    rates = np.array([settings.rate_at(step) for step in range(100)])
+    assert (rates > 0).all()
+    np.testing.assert_allclose(rates.max(), 2e-3, rtol=1e-12)
+    if schedule == "onecycle":
+        assert rates.argmax() == 20
+        assert (np.diff(rates[:21]) > 0).all()
+        assert (np.diff(rates[20:]) < 0).all()
+        np.testing.assert_allclose(rates[0], 0.04 * 2e-3)
+    if schedule == "cosine":
+        np.testing.assert_allclose(rates, 1e-3 * (1 + np.cos(np.pi * np.arange(100) / 100)))
+    assert (rates[-1] == 2e-3) if schedule == "constant" else (rates[-1] < 2e-5)
+
+
+class Parabolas:
+    """Members that slide down (x - target)^2 each, with a poison for one of them at given steps."""
+
+    def __init__(self, members=3, poison=(), victim=1):
+        self.x = torch.zeros(members, 2, dtype=torch.float64, requires_grad=True)
+        self.target = torch.arange(1, 2 * members + 1, dtype=torch.float64).view(members, 2)
+        self.optimiser = torch.optim.Adam([self.x], lr=0.1, fused=True)
+        self.step, self.poison, self.victim, self.restarts = 0, set(poison), victim, []
+
+    def objective(self):
+        if self.step in self.poison:
+            with torch.no_grad():
+                self.x[self.victim] = math.nan
+        self.step += 1
+        return (self.x - self.target).square().sum(1)
+
+    def restart(self, member, times):
+        self.restarts.append((member, times))
+        with torch.no_grad():
+            self.x[member] = 0.0
+
+    def train(self, iterations=400, **options):
+        settings = TrainingSettings(iterations=iterations, rate=0.1)
+        return train(self.objective, self.optimiser, settings, **{"restart": self.restart, **options})
+
+
+def test_the_loop_minimises_every_member():
+    problem, seen, steps = Parabolas(), [], []
+    history = problem.train(watch=lambda step, losses: seen.append((step, losses)), after_step=steps.append)
+    torch.testing.assert_close(problem.x.detach(), problem.target, rtol=0, atol=1e-2)
+    assert steps == list(range(400))
+    assert [step for step, _ in seen] == history.steps == [*range(0, 400, 25), 399]
+    assert [losses for _, losses in seen] == history.losses
+    assert history.events == []
+    assert problem.restarts == []
+
+
+def test_a_member_that_diverges_is_restarted_and_the_others_notice_nothing():
+    healthy, poisoned = Parabolas(), Parabolas(poison=[60])
+    healthy.train()
+    history = poisoned.train()
+    assert poisoned.restarts == [(1, 1)]
+    assert history.events == ["member 1 diverged at step 75 and was restarted"]
+    assert torch.equal(poisoned.x[[0, 2]], healthy.x[[0, 2]])
+    assert poisoned.x.isfinite().all()
+    # Long enough before the end for the member to arrive as well.
+    torch.testing.assert_close(poisoned.x.detach(), poisoned.target, rtol=0, atol=0.2)
+
+
+def test_the_members_of_a_network_are_untouched_by_one_that_dies():
+    """Through every layer and the fused optimiser: bit for bit."""
+    ends = []
+    for poison in (False, True):
+        network, batches = network_and_batches("composite", seeds=(1, 2, 3), iterations=60)
+        objective, steps = network_objective(network, batches, "composite"), iter(range(1000))
+
+        def poisoned(objective=objective, steps=steps, network=network, poison=poison):
+            if next(steps) == 10 and poison:
+                with torch.no_grad():
+                    network.layers[0].spectral[1] = math.nan
+            return objective()
+
+        settings = TrainingSettings(iterations=60)
+        history = train(
+            poisoned, adam(network, settings), settings, restart=lambda m, t, n=network: n.initialise_member(m, 100 + t)
+        )
+        assert len(history.events) == poison
+        ends.append(network.state_dict())
+    for name, value in ends[0].items():
+        assert torch.equal(value[[0, 2]], ends[1][name][[0, 2]]), name
+        assert not torch.equal(value[1], ends[1][name][1])
+        assert ends[1][name].isfinite().all()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e6])
+def test_what_counts_as_diverged(bad):
+    """Not finite, or ten thousand times what it began with, which is 61 for this member."""
+    problem = Parabolas()
+    normal = problem.objective
+    problem.objective = lambda: normal() + torch.tensor([0.0, 0.0, bad if problem.step == 26 else 0.0])
+    assert problem.train().events == ["member 2 diverged at step 25 and was restarted"]
+
+
+def test_a_large_loss_to_begin_with_is_not_divergence():
+    problem = Parabolas()
+    normal = problem.objective
+    problem.objective = lambda: normal() + 1e6
+    assert problem.train().events == []
+
+
+def test_too_many_restarts_are_an_error():
+    with pytest.raises(TrainingError, match=r"member 1 became nan at step .*learning rate"):
+        Parabolas(poison=range(1000)).train()
+    with pytest.raises(TrainingError, match="member 1"):
+        Parabolas(poison=[0]).train(restart=None)
+
+
+def test_forgetting_clears_one_member():
+    problem = Parabolas()
+    problem.train(iterations=3)
+    forget(problem.optimiser, 1)
+    state = problem.optimiser.state[problem.x]
+    for name in ("exp_avg", "exp_avg_sq"):
+        assert (state[name][1] == 0).all()
+        assert (state[name][[0, 2]] != 0).all()
+    assert state["step"] == 3
+
+
+def test_a_step_of_the_network_equals_torchs_adamw():
+    """All members in one fused step, against a loop of single networks and the plain optimiser."""
+    settings = TrainingSettings(iterations=4, schedule="constant", rate=1e-2)
+    together, batches = network_and_batches("composite")
+    train(network_objective(together, batches, "composite"), adam(together, settings), settings)
+    for member, seed in enumerate((1, 2)):
+        alone, _ = network_and_batches("composite", seeds=(seed,))
+        _, batches = network_and_batches("composite")
+        optimiser = torch.optim.AdamW(alone.parameters(), lr=1e-2, weight_decay=settings.weight_decay, foreach=False)
+        for _ in range(4):
+            optimiser.zero_grad()
+            loss = 0.0
+            for level, mesh, f, y in batches.draw():
+                mean, log_var = alone(f[member : member + 1], mesh, level, detach_variance=True)
+                own = example_losses(mean, log_var, y[member : member + 1], "composite").mean()
+                loss = loss + batches.shares[level] * own
+            loss.backward()
+            optimiser.step()
+        for a, b in zip(together.parameters(), alone.parameters(), strict=True):
+            torch.testing.assert_close(a[member], b[0], rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"iterations": 0}, "iterations 0"),
+        ({"batch": 0}, "batch 0"),
+        ({"rate": 0.0}, "rate 0"),
+        ({"schedule": "linear"}, "onecycle, cosine or constant"),
+        ({"loss": "mse"}, "likelihood or composite"),
+        ({"held_in": 0.6}, "held_in"),
+    ],
+)
+def test_impossible_settings_are_refused(changes, message):
+    with pytest.raises(SurrogateError, match=message):
+        TrainingSettings(**changes)
+
+
+def test_few_examples_are_held_small_and_their_levels_alike():
+    settings = TrainingSettings(few=400, weight_decay=0.01)
+    many, some, few = (settings.of_fit(sizes, warm=False) for sizes in ((200, 200), (150, 50), (2, 2)))
+    assert (many.weight_decay, many.apart) == (0.01, 1.0)
+    assert (some.weight_decay, some.apart) == (0.04, 0.25)
+    assert (few.weight_decay, few.apart) == (1.0, 0.01)
+    assert settings.of_fit((400, 0), warm=False).apart == 1.0  # one level differs from no other
+    assert TrainingSettings(few=0).of_fit((2, 2), warm=False).apart == 1.0
+    iterations = [settings.of_fit((n, 0), warm=True).iterations for n in (1, 100, 200, 900)]
+    assert iterations == [524, 910, 1300, 1300]
+    early = [settings.of_fit((n, 0), warm=False, brief=True) for n in (1, 50, 100, 900)]
+    assert [fit.iterations for fit in early] == [512, 1125, 1750, 2500]
+    assert {(fit.batch, fit.rate) for fit in early} == {(settings.early_batch, settings.rate)}
+    brief = settings.of_fit((1, 0), warm=True, brief=True)
+    assert (brief.iterations, brief.rate) == (settings.brief_iterations, settings.brief_rate)
+    assert TrainingSettings(few=0).of_fit((1, 0), warm=True).iterations == 1300
+    assert TrainingSettings(few=0).of_fit((1, 0), warm=False, brief=True).iterations == 2500
+
+
+def test_settings_change_by_copy_and_go_to_json():
+    settings = TrainingSettings()
+    changed = settings.changed(iterations=7)
+    assert (changed.iterations, settings.iterations) == (7, 3000)
+    assert TrainingSettings(**changed.as_json()) == changed

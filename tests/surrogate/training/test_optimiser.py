@@ -1,0 +1,48 @@
+"""Adam against torch's own."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from mrafno.surrogate.training.optimiser import AdamW
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_steps_equal_torchs_bit_for_bit(weight_decay, dtype):
+    """Also where a parameter has no gradient in some steps, and when the rate changes."""
+    generator = torch.Generator().manual_seed(0)
+    starts = [torch.randn(shape, generator=generator, dtype=dtype) for shape in ((3, 4), (5,), (2, 3, 4))]
+    ours, theirs = ([start.clone().requires_grad_() for start in starts] for _ in range(2))
+    mine = AdamW(ours, 1e-2, weight_decay)
+    torchs = torch.optim.AdamW(theirs, lr=1e-2, weight_decay=weight_decay, fused=True)
+    for step in range(6):
+        for a, b in zip(ours, theirs, strict=True):
+            a.grad = b.grad = (
+                None if step < 2 and a.ndim == 1 else torch.randn(a.shape, generator=generator, dtype=dtype)
+            )
+        for optimiser in (mine, torchs):
+            optimiser.param_groups[0]["lr"] = 1e-2 / (1 + step)
+            optimiser.step()
+    assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    for a, b in zip(ours, theirs, strict=True):
+        assert mine.state[a].keys() == torchs.state[b].keys()
+        assert all(torch.equal(value, torchs.state[b][name]) for name, value in mine.state[a].items())
+
+
+def test_a_fit_does_not_load_torchs_compiler():
+    """It takes longer to load than all else together."""
+    program = """
+import sys
+from mrafno.surrogate import get_surrogate
+from tests.told_examples import domain_of, smooth_data
+
+domain = domain_of((8,), (16,))
+for name in ("ensemble", "sgld", "svi", "dropout"):
+    get_surrogate(name, domain).fit(smooth_data(domain, (6, 3)), iterations=8)
+print("torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
