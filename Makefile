@@ -16,7 +16,7 @@ BENCH_STAMP := $(BENCH_VENV)/.installed
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup browser bench-limit bench-spread bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-refinement test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
+.PHONY: help setup browser bench-limit bench-spread bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -72,7 +72,7 @@ docs: $(STAMP)  ## build the documentation into build/site; a warning is an erro
 demo-tasks: $(BASE)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
-bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-driver bench-warm bench-refinement bench-spread bench-limit bench-dashboard  ## run the benchmarks
+bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-driver bench-warm bench-local-correction bench-spread bench-limit bench-dashboard  ## run the benchmarks
 
 bench-tasks: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_tasks
@@ -86,8 +86,8 @@ bench-acquisition: $(STAMP)
 bench-warm: $(STAMP)
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_warm
 
-bench-refinement: $(STAMP)
-	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_refinement
+bench-local-correction: $(STAMP)
+	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_local_correction
 
 bench-spread: $(STAMP)
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_spread

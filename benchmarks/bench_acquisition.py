@@ -24,7 +24,7 @@ from rich.table import Table
 from torch import Tensor
 
 from mrafno.acquisition import PoolGrams, pool_grams, u_hat
-from mrafno.simulation.query import Prediction
+from mrafno.surrogate.prediction import Prediction
 
 Grids = tuple[tuple[int, ...], ...]
 
@@ -81,7 +81,7 @@ def one_by_one(entropy: Callable[[Tensor, Tensor], Tensor], levels: list[Predict
     """u-hat of the first candidates, ``(rows, R)``, with the first five as targets."""
 
     def flat(level: Prediction, i: int) -> tuple[Tensor, Tensor]:
-        mean = torch.as_tensor(level.mean[:, i]).flatten(1)
+        mean = torch.as_tensor(level.samples[:, i]).flatten(1)
         return mean, torch.full(mean.shape[1:], float(np.exp(level.log_var[:, i]).mean()), dtype=mean.dtype)
 
     scores = torch.zeros(rows, len(levels), dtype=torch.float64)

@@ -56,8 +56,8 @@ def step(ledger: Ledger, number: int, rng: np.random.Generator) -> None:
     query = {"id": id, "kind": "pool", "level": level, "row": number, "step": number, "choice": choice}
     ledger.append("asked", queries=[{**query, "expires": None, "input": array(f"{id}-input")}])
     ledger.append("told", id=id, output=array(f"{id}-output"), cost=(1.0, 41.2)[level], seconds=0.1)
-    fit = {"added": [id], "step": number, "loss": 1.0, "seconds": 2.0, "held_in_error": 0.1, "shift": 0.0}
-    ledger.append("trained", **fit, events=[], surprises={id: 0.5 / number})
+    fit = {"added": [id], "step": number, "loss": 1.0, "seconds": 2.0, "out_of_fold_error": 0.1, "shift": 0.0}
+    ledger.append("trained", **fit, events=[], prequential_errors={id: 0.5 / number})
     if number % 10 == 0:
         metrics = {"relative_l2": 1 / number, "coverage": {"0.5": 0.4, "0.9": 0.8}}
         ledger.append("evaluated", step=number, cost=20.0 * number, metrics=metrics, seconds=0.5)

@@ -26,7 +26,7 @@ from rich.table import Table
 
 from mrafno.run.loop import SPOOL, Run
 from mrafno.simulation.executors import InProcess, dask_executor, process_pool
-from mrafno.simulation.scheduler import Simulations
+from mrafno.simulation.scheduler import Scheduler
 from mrafno.simulation.spool import clear_spool
 from mrafno.tasks import FunctionTask
 
@@ -53,7 +53,7 @@ def driven(run: Run, executor: Executor, workers: int, queries: int, spool: bool
     """Per query, of asking, submitting, collecting and telling with all workers kept busy: seconds by the clock, and
     of processor time in this process."""
     place = run.ledger.folder / SPOOL
-    with Simulations(run.task, executor, spool=place if spool else None) as flying:
+    with Scheduler(run.task, executor, spool=place if spool else None) as flying:
         start, used = time.perf_counter(), time.process_time()
         left = queries
         while left or flying.running():
@@ -143,7 +143,7 @@ def profile(console: Console, folder: Path, queries: int) -> None:
 
 def isolation(console: Console, folder: Path) -> None:
     """What a process for every simulation adds, for those who ask for it."""
-    with made(folder / "isolated", 4) as run, Simulations(run.task, InProcess(), isolate=True) as flying:
+    with made(folder / "isolated", 4) as run, Scheduler(run.task, InProcess(), isolate=True) as flying:
         queries = run.ask(4)
         start = time.perf_counter()
         for query in queries:

@@ -44,7 +44,7 @@ class Knowing(Chooser):
         self, surrogate: Surrogate, state: RunState, everyone: Indices, step: int, pending: int, budget: float | None
     ) -> Utility:
         inputs = self.task.restrict(self.inputs.pool, 0)
-        errors = relative_l2(surrogate.predict(inputs, 0).center, self.truth)
+        errors = relative_l2(surrogate.predict(inputs, 0).mean, self.truth)
         return Weighted(self._coreset(surrogate, state, (0,)), errors)
 
 
@@ -84,7 +84,7 @@ def compare(run: Run, folder: Path, iterations: int) -> None:
     left = np.setdiff1d(np.arange(len(run.inputs.pool)), used)
     rest = run.inputs.pool[left]
     fine = solve_examples(task, rest, last)
-    worst = int(np.argmax(relative_l2(run.surrogate.predict(rest).center, fine)))
+    worst = int(np.argmax(relative_l2(run.surrogate.predict(rest).mean, fine)))
     data = run.examples()
     known = list(zip(data.inputs, data.outputs, strict=True))
     more = _joined(known[last], (rest[[worst]], fine[[worst]]))
@@ -97,7 +97,7 @@ def compare(run: Run, folder: Path, iterations: int) -> None:
     ):
         surrogate = get_surrogate("ensemble", task.domain, members=run.settings.members, seed=run.state.seed)
         surrogate.fit(Dataset.of(task.domain, pairs), iterations=iterations)
-        there = relative_l2(surrogate.predict(task.restrict(run.inputs.test, 0), 0).center, tests).mean()
+        there = relative_l2(surrogate.predict(task.restrict(run.inputs.test, 0), 0).mean, tests).mean()
         print(f"{name:>10} {run.measured(surrogate).relative_l2:>8.4f} {there:>8.4f}", flush=True)
 
 

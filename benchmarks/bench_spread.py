@@ -15,8 +15,8 @@ from scipy.stats import spearmanr
 from mrafno.data.cache import solve_examples
 from mrafno.data.dataset import Dataset
 from mrafno.grids import Array, relative_l2
-from mrafno.simulation.query import Prediction
 from mrafno.surrogate import get_surrogate
+from mrafno.surrogate.prediction import Prediction
 from mrafno.tasks import TASKS, get_task
 
 ITERATIONS = {1: 800, 2: 400}
@@ -24,9 +24,9 @@ ITERATIONS = {1: 800, 2: 400}
 
 def disagreement(prediction: Prediction) -> Array:
     """Standard deviation over members, relative to the size of the mean: ``(n,)``."""
-    values = tuple(range(2, prediction.mean.ndim))
-    square = np.square(prediction.mean - prediction.mean.mean(0)).sum(values).mean(0)
-    size = np.square(prediction.center).sum(tuple(axis - 1 for axis in values))
+    values = tuple(range(2, prediction.samples.ndim))
+    square = np.square(prediction.samples - prediction.samples.mean(0)).sum(values).mean(0)
+    size = np.square(prediction.mean).sum(tuple(axis - 1 for axis in values))
     return np.asarray(np.sqrt(square / size))
 
 
@@ -47,7 +47,7 @@ def main() -> None:
         data = Dataset.of(task.domain, [sets[0], *[None] * (task.levels - 1)])
         surrogate.fit(data, iterations=ITERATIONS[task.domain.dim])
         prediction = surrogate.predict(sets[1][0], 0)
-        error = relative_l2(prediction.center, sets[1][1])
+        error = relative_l2(prediction.mean, sets[1][1])
         low, high = np.quantile(error, [0.1, 0.9])
         known = spearmanr(disagreement(prediction), error).statistic
         print(f"{name:>14} {error.mean():>7.4f} {low:>7.4f} {high:>7.4f} {high / low:>8.1f} {known:>12.2f}", flush=True)

@@ -90,11 +90,11 @@ class Bench:
         shapes = [(EXAMPLES, 1, *grid.shape) for grid in case.domain.grids]
         self.data = Dataset.of(case.domain, [(rng.normal(size=s), rng.normal(size=s)) for s in shapes])
         self.surrogate = Ensemble(
-            case.domain, members=MEMBERS, training={"batch": case.batch, "points": case.points, "held_in": 0.0}
+            case.domain, members=MEMBERS, training={"batch": case.batch, "points": case.points, "out_of_fold": 0.0}
         )
         settings = self.surrogate.network_settings
         self.default = MemberFNO(settings, MEMBERS).initialise(range(MEMBERS))
-        self.network = MemberFNO(replace(settings, reach=0), MEMBERS).initialise(range(MEMBERS))
+        self.network = MemberFNO(replace(settings, stencil_radius=0), MEMBERS).initialise(range(MEMBERS))
         self.batches = Batches(
             self.data, Normaliser.fit(self.data), self.surrogate.training, [[m] for m in range(MEMBERS)]
         )

@@ -68,10 +68,10 @@ def made_run(
             y = ledger.write_array(f"{id}-output", rng.normal(size=(1, *task.resolutions[level])))
             ledger.append("told", id=id, output=y.as_json(), cost=price, seconds=seconds)
 
-        def train(added, step, surprises):
+        def train(added, step, prequential_errors):
             ledger.append(
-                "trained", added=added, step=step, loss=1.0, seconds=2.0, held_in_error=None, shift=0.0, events=[],
-                surprises=surprises,
+                "trained", added=added, step=step, loss=1.0, seconds=2.0, out_of_fold_error=None, shift=0.0, events=[],
+                prequential_errors=prequential_errors,
             )  # fmt: skip
 
         def measure(step):

@@ -130,7 +130,7 @@ def _template(method, settings):
     folder = Path(tempfile.mkdtemp(prefix="mrafno-test-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with create(folder / "run", method, **dict(settings)) as run:
-        set_up(run).keep_up()
+        set_up(run).train_and_evaluate_if_due()
     return folder / "run"
 
 
@@ -152,7 +152,7 @@ def decisions(state):
         (q.id, q.kind, q.row, q.level, q.step, q.cost, q.status, {k: v for k, v in q.choice.items() if k != "seconds"})
         for q in state.queries.values()
     ]
-    trainings = [(t.added, t.step, t.loss, t.held_in_error, t.shift, t.surprises) for t in state.trainings]
+    trainings = [(t.added, t.step, t.loss, t.out_of_fold_error, t.shift, t.prequential_errors) for t in state.trainings]
     evaluations = [(e.step, e.cost, e.metrics) for e in state.evaluations]
     return {"queries": queries, "trainings": trainings, "evaluations": evaluations}
 
@@ -300,7 +300,7 @@ def torment(folder, *, deaths, seed, manner, steps=6, settings=None, workers=0):
     if os.waitstatus_to_exitcode(os.waitpid(attempt("reference", 30.0), 0)[1]):
         raise RuntimeError("the reference did not get to its end")
     # A pool takes its time to begin, again after every death.
-    patience = max(0.4, (1.0 if workers else 0.3) * (time.perf_counter() - start))
+    max_failure_rate = max(0.4, (1.0 if workers else 0.3) * (time.perf_counter() - start))
     expected = outcome("reference")
     report = {"deaths": 0, "runs": 0, "different": 0, "again": [], "lost": 0, "phases": {}, "codes": [], "stopped": 0}
     report |= {"slowest": 0.0, "unsafe": 0}
@@ -313,7 +313,7 @@ def torment(folder, *, deaths, seed, manner, steps=6, settings=None, workers=0):
             before = partial(die_in_file_operation, int(rng.integers(1, 120))) if dies and manner == "file" else None
             pid = attempt(name, float(rng.choice([0.0, 30.0])), before)
             if dies and manner != "file":
-                time.sleep(rng.uniform(0.005, patience))
+                time.sleep(rng.uniform(0.005, max_failure_rate))
                 os.kill(pid, signal.SIGINT if manner == "interrupt" else signal.SIGKILL)
             told = time.perf_counter()
             code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -33,8 +33,8 @@ def data_of(domain, sizes, seed=0):
 UNIT = Normaliser((0.0,), (1.0,), (0.0,), (1.0,))
 
 
-def batches_of(data, *, held_in=None, seeds=SEEDS, **settings):
-    return Batches(data, UNIT, TrainingSettings(**settings), seeds, held_in=held_in, dtype=torch.float64)
+def batches_of(data, *, out_of_fold=None, seeds=SEEDS, **settings):
+    return Batches(data, UNIT, TrainingSettings(**settings), seeds, out_of_fold=out_of_fold, dtype=torch.float64)
 
 
 def smooth_data(domain, sizes, seed=0):

@@ -7,7 +7,7 @@ import pytest
 
 from mrafno.acquisition import Choice, PoolUtility, pool_grams, select
 from mrafno.errors import AcquisitionError
-from mrafno.simulation.query import Prediction
+from mrafno.surrogate.prediction import Prediction
 from tests.acquisition.gaussians import DenseGaussian, random_predictions
 
 COSTS = (0.2, 0.3, 0.5)

@@ -6,7 +6,7 @@ import torch
 
 from mrafno.acquisition import Choice, PoolGrams, PoolUtility, draw_targets, pool_grams, predictive_variance, u, u_hat
 from mrafno.errors import AcquisitionError
-from mrafno.simulation.query import Prediction
+from mrafno.surrogate.prediction import Prediction
 from tests.acquisition.gaussians import DenseGaussian, random_predictions
 
 SHAPES = ((1, 2), (1, 4), (2, 3))

@@ -6,8 +6,8 @@ import pytest
 from mrafno.analysis.metrics import Metrics, coverage, evaluate
 from mrafno.data.dataset import Dataset
 from mrafno.grids import relative_l2
-from mrafno.simulation.query import Prediction
 from mrafno.surrogate import Ensemble
+from mrafno.surrogate.prediction import Prediction
 from mrafno.tasks import FunctionTask
 
 
@@ -31,14 +31,14 @@ def test_metrics_are_those_of_the_prediction():
     surrogate.fit(data)
     metrics = evaluate(surrogate, f, 100 * f)
     predicted = surrogate.predict(f)
-    assert metrics.relative_l2 == relative_l2(predicted.center, 100 * f).mean()
+    assert metrics.relative_l2 == relative_l2(predicted.mean, 100 * f).mean()
     # An output that is zero everywhere has no relative error of its own; it does not wreck the mean.
     assert evaluate(surrogate, 0 * f, 0 * f).relative_l2 < 1000
     assert metrics.nll_per_value == pytest.approx(metrics.nll / 17)
     # The likelihood is that of normalised values: in physical units it differs by the log of the scale.
     scale = surrogate.normaliser.out_std[0]
     variance = predicted.std**2
-    physical = 0.5 * (np.log(2 * np.pi * variance) + (100 * f - predicted.center) ** 2 / variance)
+    physical = 0.5 * (np.log(2 * np.pi * variance) + (100 * f - predicted.mean) ** 2 / variance)
     assert metrics.nll_per_value == pytest.approx(physical.mean() - np.log(scale))
     assert metrics.coverage["0.9"] == pytest.approx(coverage(predicted, 100 * f, 0.9))
 

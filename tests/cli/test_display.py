@@ -39,7 +39,15 @@ class Story:
 
     def trains(self, error):
         self.happens(
-            "trained", added=[], events=[], step=0, loss=1.0, held_in_error=error, shift=0.0, seconds=60.0, surprises={}
+            "trained",
+            added=[],
+            events=[],
+            step=0,
+            loss=1.0,
+            out_of_fold_error=error,
+            shift=0.0,
+            seconds=60.0,
+            prequential_errors={},
         )
 
     def measures(self, step, cost, **metrics):

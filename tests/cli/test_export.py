@@ -35,7 +35,7 @@ def test_predict_writes_mean_and_std_and_says_how_good_they_are(original, inputs
     assert measured.startswith(f"Last measured on 4 test examples, after step 4: relative error {error:.4g}; 90 % ")
     expected = Surrogate.load(folder).predict(np.load(inputs))
     with np.load(tmp_path / "prediction.npz") as out:
-        np.testing.assert_array_equal(out["mean"], expected.center)
+        np.testing.assert_array_equal(out["mean"], expected.mean)
         np.testing.assert_array_equal(out["std"], expected.std)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
@@ -49,7 +49,7 @@ def test_predict_for_machines_on_another_grid(original, inputs, tmp_path):
     with np.load(out) as values:
         assert values["std"].shape == (3, 1, 9)
         np.testing.assert_array_equal(
-            values["mean"], Surrogate.load(original[0]).predict(np.load(inputs)[..., ::4], 0).center
+            values["mean"], Surrogate.load(original[0]).predict(np.load(inputs)[..., ::4], 0).mean
         )
 
 
@@ -108,7 +108,7 @@ def test_exported_files_are_what_they_are_said_to_be(original, tmp_path):
     f = np.linspace(-1, 1, 18, dtype=np.float32).reshape(2, 1, 9)
     mean, std = session.run(["mean", "std"], {"f": f})
     expected = Surrogate.load(folder).predict(f, 0)
-    np.testing.assert_allclose(mean, expected.center, atol=1e-5 * np.abs(expected.center).max())
+    np.testing.assert_allclose(mean, expected.mean, atol=1e-5 * np.abs(expected.mean).max())
     np.testing.assert_allclose(std, expected.std, rtol=1e-4)
     about = session.get_modelmeta().custom_metadata_map
     assert (about["mrafno.task"], about["mrafno.method"], about["mrafno.seed"]) == ("tiny", "mra-uhat", "0")

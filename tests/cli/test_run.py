@@ -111,7 +111,13 @@ def test_a_run_needs_a_task_and_a_folder(tmp_path):
 
 
 def test_wrong_values_are_errors_of_usage(tmp_path):
-    for wrong in (["--steps", "ten"], ["--steps", "-1"], ["--members", "1"], ["--patience", "2"], ["--stpes", "3"]):
+    for wrong in (
+        ["--steps", "ten"],
+        ["--steps", "-1"],
+        ["--members", "1"],
+        ["--max-failure-rate", "2"],
+        ["--stpes", "3"],
+    ):
         assert mrafno("run", "burgers", "--out", tmp_path / "run", *wrong).exit_code == 2
     assert not (tmp_path / "run").exists()
 
@@ -153,9 +159,11 @@ def test_flags_become_what_the_run_gets(solver, tmp_path, monkeypatch):
         result = mrafno("run", f"{solver}:task", "--out", folder, *TINY, *flags)
         return result, got.get("executor"), folder
 
-    result, made, _ = flags("--workers", 3, "--async", "--limit", 5, "--isolate", "--memory", 2, "--patience", 0.25)
+    result, made, _ = flags(
+        "--workers", 3, "--async", "--limit", 5, "--isolate", "--memory", 2, "--max-failure-rate", 0.25
+    )
     assert (made.func, made.args, result.stderr) == (process_pool, (3,), "")
-    names = ("workers", "asynchronous", "limit", "isolate", "memory", "patience")
+    names = ("workers", "asynchronous", "limit", "isolate", "memory", "max_failure_rate")
     assert [got[name] for name in names] == [3, True, 5.0, True, 2_000_000_000, 0.25]
 
     result, made, folder = flags("--workers", 3, "--batch", 2)

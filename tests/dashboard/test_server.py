@@ -203,7 +203,7 @@ def test_queries_come_in_pages_the_newest_first(client, monkeypatch):
     first = client.json("/api/queries?run=first")
     assert [q["id"] for q in first["rows"]] == ["q000010", "q000009", "q000008", "q000007"]
     assert (first["total"], first["page"], first["pages"]) == (11, 0, 3)
-    assert first["rows"][0]["surprise"] == 0.125
+    assert first["rows"][0]["prequential_error"] == 0.125
     assert [q["id"] for q in client.json("/api/queries?run=first&page=2")["rows"]] == ["q000002", "q000001", "q000000"]
     assert client.json("/api/queries?run=first&page=99")["page"] == 2
     tests = client.json("/api/queries?run=first&kind=test")
@@ -267,10 +267,10 @@ def test_an_example_has_mean_and_spread_of_the_checkpoint(tmp_path, tmp_path_fac
     example = client.json(address)
     panels = {panel["heading"]: panel["figure"]["data"][0] for panel in example["panels"]}
     assert list(panels) == ["input", "truth", "mean", "spread: standard deviation", "mean minus truth"]
-    np.testing.assert_allclose(values(panels["mean"], "z").T, prediction.center[0, 0], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(values(panels["mean"], "z").T, prediction.mean[0, 0], rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(values(panels["spread: standard deviation"], "z").T, prediction.std[0, 0], rtol=1e-5)
     truth = reader.output(query)
-    error = np.linalg.norm(prediction.center[0] - truth) / np.linalg.norm(truth)
+    error = np.linalg.norm(prediction.mean[0] - truth) / np.linalg.norm(truth)
     assert f"Relative L2 error {error:.4g}." in example["text"]
     # Once for a checkpoint, and again when there is another one.
     assert client.json(address) == example

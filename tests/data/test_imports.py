@@ -135,7 +135,7 @@ def test_given_examples_take_the_place_of_as_many_simulated_ones(tmp_path):
         ]  # fmt: skip
         runs.answer(run, first)
         assert run.state.counts(2, "told") == [4, 3]
-        run.keep_up()
+        run.train_and_evaluate_if_due()
         assert run.state.trainings[0].added == tuple(q.id for q in told) + ("q000006",)
         assert run.state.as_json()["initial_cost"] == 4.0 + 0.75 + 5.0
         assert run.state.cost == 0.0
@@ -171,7 +171,7 @@ def test_distances_are_from_given_inputs_too(tmp_path):
     with runs.create(tmp_path / "two", "coreset-low", task=task, test=0, examples=examples | fine) as run:
         np.testing.assert_array_equal(run.inputs.given[0], examples["input_0"])
         near = int(np.flatnonzero((run.inputs.pool == pool[0]).all(axis=(1, 2)))[0])
-        run.keep_up()
+        run.train_and_evaluate_if_due()
         chosen = run.chooser.choose(run.surrogate, run.state, len(run.inputs.pool))
         assert chosen[-1].candidate == near
         assert chosen[-1].why["score"] < 0.1 * chosen[0].why["score"]

@@ -27,10 +27,10 @@ def test_a_file_has_what_the_surrogate_predicts(tmp_path, inputs):
     expected = taken.surrogate().predict(np.load(inputs))
     with np.load(tmp_path / "out.npz", allow_pickle=False) as out:
         assert set(out) == {"mean", "std"}
-        np.testing.assert_array_equal(out["mean"], expected.center)
+        np.testing.assert_array_equal(out["mean"], expected.mean)
         np.testing.assert_array_equal(out["std"], expected.std)
     assert (found["shape"], found["level"], found["measured"]) == ([4, 1, 9], 1, None)
-    assert found["held_in"] == {"examples": taken.surrogate().held_in, "coverage": taken.surrogate().coverage}
+    assert found["out_of_fold"] == {"examples": taken.surrogate().out_of_fold, "coverage": taken.surrogate().coverage}
 
 
 def test_another_grid_and_level(tmp_path, inputs):
@@ -38,7 +38,7 @@ def test_another_grid_and_level(tmp_path, inputs):
     predict_file(tmp_path / "checkpoint", inputs, tmp_path / "out.npz", level=0, grid=(21,))
     f = resample(np.load(inputs), Grid((9,), ("nodes",)), Grid((21,), ("nodes",)))
     with np.load(tmp_path / "out.npz") as out:
-        np.testing.assert_array_equal(out["mean"], taken.surrogate().predict(f, 0).center)
+        np.testing.assert_array_equal(out["mean"], taken.surrogate().predict(f, 0).mean)
 
 
 def test_inputs_of_a_run_are_moved_as_its_task_moves_them(tmp_path, tmp_path_factory):
@@ -83,7 +83,7 @@ def test_a_run_without_a_checkpoint_or_with_a_foreign_one(tmp_path):
 
 def test_what_is_far_from_everything_learnt_is_warned_of(tmp_path, inputs):
     surrogate = copy.copy(taken.surrogate())
-    surrogate.held_in, surrogate.coverage = 3, {"0.5": 1.0, "0.9": 1.0}
+    surrogate.out_of_fold, surrogate.coverage = 3, {"0.5": 1.0, "0.9": 1.0}
     surrogate.save(tmp_path / "checkpoint")
 
     def doubts(factor=1.0, **how):
@@ -94,7 +94,7 @@ def test_what_is_far_from_everything_learnt_is_warned_of(tmp_path, inputs):
     far = np.abs(surrogate.normaliser.inputs(1000 * np.load(inputs))).max()
     assert doubts(1000.0)[0].startswith(f"inputs lie up to {far:.3g} standard deviations from the mean of what was")
     assert doubts(grid=(2,))[0] == "a grid of 2 points is coarser than every mesh that was learnt from (from 6 on)."
-    surrogate.held_in = 1
+    surrogate.out_of_fold = 1
     surrogate.save(tmp_path / "checkpoint")
     assert doubts() == ["std is calibrated on 1 example, which is too few to rely on it."]
 
@@ -110,18 +110,18 @@ def test_what_a_run_has_seen_is_not_far(tmp_path):
 
 
 def test_how_far_it_can_be_trusted():
-    held_in = {"examples": 12, "coverage": {"0.5": 0.4, "0.9": 0.876}}
+    out_of_fold = {"examples": 12, "coverage": {"0.5": 0.4, "0.9": 0.876}}
     metrics = {"relative_l2": 0.01234, "coverage": {"0.9": 0.931}}
     measured = {"step": 40, "cost": 3.0, "examples": 200, "metrics": metrics}
-    assert trust({"held_in": held_in, "measured": measured}) == [
+    assert trust({"out_of_fold": out_of_fold, "measured": measured}) == [
         "std is calibrated on 12 examples that single networks left out: 90 % intervals hold 88 % of the values.",
         "Last measured on 200 test examples, after step 40: relative error 0.01234; 90 % intervals held 93 % of the "
         "values.",
     ]
-    one = trust({"held_in": {"examples": 1, "coverage": {"0.9": 1.0}}, "measured": {**measured, "examples": 1}})
+    one = trust({"out_of_fold": {"examples": 1, "coverage": {"0.9": 1.0}}, "measured": {**measured, "examples": 1}})
     assert one[0].startswith("std is calibrated on 1 example that single networks left out:")
     assert one[1].startswith("Last measured on 1 test example, after step 40:")
-    assert trust({"held_in": {"examples": 0, "coverage": {}}, "measured": None}) == [
+    assert trust({"out_of_fold": {"examples": 0, "coverage": {}}, "measured": None}) == [
         "std is not calibrated: there were too few examples for networks to leave some out.",
         "The error has not been measured on test examples.",
     ]

@@ -21,7 +21,7 @@ def test_every_way_of_inference_gives_its_own_prediction(name, dim):
     mean, std = (value.numpy() for value in network(torch.as_tensor(f)))
     expected = surrogate.predict(f)
     assert mean.shape == (5, surrogate.domain.out_channels, *surrogate.domain.grids[1].shape)
-    np.testing.assert_allclose(mean, expected.center, rtol=1e-12)
+    np.testing.assert_allclose(mean, expected.mean, rtol=1e-12)
     np.testing.assert_allclose(std, expected.std, rtol=1e-12)
 
 
@@ -33,7 +33,7 @@ def test_single_precision_loses_no_digits_to_an_offset():
     assert f.dtype == np.float32
     mean, std = network(torch.as_tensor(f))
     assert (mean.dtype, std.dtype) == (torch.float32, torch.float32)
-    np.testing.assert_allclose(mean.numpy(), surrogate.predict(f).center, rtol=3e-7)
+    np.testing.assert_allclose(mean.numpy(), surrogate.predict(f).mean, rtol=3e-7)
     np.testing.assert_allclose(std.numpy(), surrogate.predict(f).std, rtol=3e-7)
 
 
@@ -42,8 +42,8 @@ def test_a_level_has_its_own_grid_and_solver():
     coarse = GridSurrogate(surrogate, 0)
     f = coarse.inputs(2)
     assert f.shape == (2, 1, 6)
-    np.testing.assert_allclose(coarse(torch.as_tensor(f))[0].numpy(), surrogate.predict(f, 0).center, rtol=1e-12)
-    assert not np.allclose(surrogate.predict(f, 0).center, surrogate.predict(f, 1).center)
+    np.testing.assert_allclose(coarse(torch.as_tensor(f))[0].numpy(), surrogate.predict(f, 0).mean, rtol=1e-12)
+    assert not np.allclose(surrogate.predict(f, 0).mean, surrogate.predict(f, 1).mean)
     with pytest.raises(ExportError, match="unknown level 2; it knows 0 to 1"):
         GridSurrogate(surrogate, 2)
 
@@ -53,7 +53,7 @@ def test_a_level_without_examples_is_imitated_as_the_surrogate_does():
     network = GridSurrogate(surrogate)
     f = network.inputs(2)
     assert f.shape == (2, 1, 11)
-    np.testing.assert_allclose(network(torch.as_tensor(f))[0].numpy(), surrogate.predict(f).center, rtol=1e-12)
+    np.testing.assert_allclose(network(torch.as_tensor(f))[0].numpy(), surrogate.predict(f).mean, rtol=1e-12)
 
 
 def test_products_stand_in_for_fast_transforms(monkeypatch):
@@ -65,7 +65,7 @@ def test_products_stand_in_for_fast_transforms(monkeypatch):
         network = GridSurrogate(surrogate)
         assert spectral.use_fft(network.mesh, (3,))
         f = network.inputs(2)
-        expected = surrogate.predict(f).center
+        expected = surrogate.predict(f).mean
         monkeypatch.setattr(spectral, "_convolve_fft", None)  # would be called
         np.testing.assert_allclose(network(torch.as_tensor(f))[0].numpy(), expected, rtol=1e-10)
     finally:
@@ -75,10 +75,10 @@ def test_products_stand_in_for_fast_transforms(monkeypatch):
 
 def test_the_surrogate_is_as_it_was():
     surrogate = taken.surrogate(dtype="float64")
-    before = surrogate.predict(np.full((1, 1, 11), 100.0)).mean
+    before = surrogate.predict(np.full((1, 1, 11), 100.0)).samples
     network = GridSurrogate(surrogate)
     network.program()
-    np.testing.assert_array_equal(surrogate.predict(np.full((1, 1, 11), 100.0)).mean, before)
+    np.testing.assert_array_equal(surrogate.predict(np.full((1, 1, 11), 100.0)).samples, before)
     assert all(type(value) is torch.Tensor for value in surrogate.weights.values())
 
 
@@ -89,7 +89,7 @@ def test_another_network_is_refused():
     def off_by(share):
         def run(f):
             found = surrogate.predict(f)
-            return found.center, found.std + share * np.abs(found.std).max()
+            return found.mean, found.std + share * np.abs(found.std).max()
 
         return run
 

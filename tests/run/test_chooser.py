@@ -78,7 +78,7 @@ def predicted_grams(run, grid):
     found = []
     for level, own in enumerate(run.task.grids):
         prediction = run.surrogate.predict(pool, level, grid=grid, units="normalised")
-        found.append(gram(prediction.mean, prediction.log_var) * (math.prod(own.shape) / math.prod(grid.shape)))
+        found.append(gram(prediction.samples, prediction.log_var) * (math.prod(own.shape) / math.prod(grid.shape)))
     return torch.stack(found, 1)
 
 
@@ -101,7 +101,7 @@ def test_scores_are_given_what_is_told_but_not_learnt_and_what_runs(tmp_path):
     with runs.ready(tmp_path / "run", members=4, refresh=1.0) as run:
         told, running = run.ask(2)
         runs.answer(run, [told])
-        assert [q.id for q in run.state.unlearnt] == [told.id]
+        assert [q.id for q in run.state.not_trained_on] == [told.id]
         g = predicted_grams(run, run.task.grids[0])
         given = g[told.candidate, told.level] + g[running.candidate, running.level]
         rest = [row for row in range(12) if row not in (told.candidate, running.candidate)]
@@ -123,12 +123,12 @@ def test_a_large_pool_is_scored_in_pieces_like_a_whole(tmp_path, monkeypatch):
 
 def test_only_candidates_that_may_be_asked_about_are_predicted(tmp_path):
     with runs.advanced(tmp_path / "run", 4, settings={"members": 4}) as run:
-        learnt = {run.state.queries[id].row for id in run.state.learnt if run.state.queries[id].kind == "pool"}
-        assert learnt
+        trained_on = {run.state.queries[id].row for id in run.state.trained_on if run.state.queries[id].kind == "pool"}
+        assert trained_on
         whole = run.chooser._predicted_grams(run.surrogate, np.arange(12)).gram
         found = run.chooser._grams(run.surrogate, run.state).gram
         for row in range(12):
-            expected = torch.zeros_like(whole[row]) if row in learnt else whole[row]
+            expected = torch.zeros_like(whole[row]) if row in trained_on else whole[row]
             torch.testing.assert_close(found[row], expected, rtol=1e-4, atol=1e-6)
 
 
@@ -231,11 +231,11 @@ def test_auto_asks_the_level_with_the_largest_gain_and_in_it_the_largest_u_hat(t
     with runs.ready(tmp_path / "run", "mra-auto", members=4) as run:
         for _ in range(8):
             [query] = run.ask(1)
-            errors = level_errors([(q.level, error) for q, error in run.state.surprises()], 2)
+            errors = level_errors([(q.level, error) for q, error in run.state.prequential_errors()], 2)
             gains = level_gains(errors, run.state.counts(2, "told"), run.task.costs)
             gains = hedged(gains, [q.level for q in run.state.of_kind("pool", "told")], run.task.costs)
             assert query.level == int(np.argmax(gains))
-            running = [(q.row, q.level) for q in run.state.unlearnt]
+            running = [(q.row, q.level) for q in run.state.not_trained_on]
             rest = np.setdiff1d(np.arange(12), [q.row for q in run.state.of_kind("pool", "told")])
             scores = PoolUtility(run.chooser._grams(run.surrogate, run.state), "u-hat")(rest, running)
             assert query.candidate == rest[int(np.argmax(scores[:, query.level]))]

@@ -68,7 +68,7 @@ def test_it_ends_when_nothing_fits_the_budget(tmp_path, budget):
         assert run.advance(budget=budget) == f"used up the budget of {budget:g}"
         assert budget - 1 < run.state.cost <= budget
         assert measured(run)[-1] == run.state.step
-        assert run.state.unlearnt == []
+        assert run.state.not_trained_on == []
 
 
 @pytest.mark.parametrize("goal", [{"budget": 7.0}, {"steps": 20}, {"steps": 20, "target": 1e9}])
@@ -79,7 +79,7 @@ def test_every_end_is_a_whole_fit_that_is_measured(tmp_path, goal, brief):
     with runs.create(tmp_path / "run", task=runs.tiny(n=130), **settings) as run:
         reason = run.advance(**goal)
         assert reason.startswith(("used up the budget", "asked for the whole pool", "reached the target"))
-        assert run.state.unlearnt == []
+        assert run.state.not_trained_on == []
         assert run.state.trainings[-2].brief
         assert not run.state.trainings[-1].brief
         last = run.state.evaluations[-1]
@@ -122,7 +122,7 @@ def test_it_ends_at_the_target(tmp_path):
         estimate, bound = run.state.estimate, run.state.bound
         assert reason == f"reached the target: estimated error {estimate:.3g}, at most {bound:.3g}"
         assert run.state.step == 4
-        assert bound == median(t.held_in_bound for t in run.state.trainings)
+        assert bound == median(t.out_of_fold_bound for t in run.state.trainings)
         assert estimate < bound
         # Lucky enough by the estimate, and yet it goes on.
         run.advance(5, target=(estimate + bound) / 2)
@@ -185,11 +185,11 @@ def test_dear_examples_are_learnt_from_sooner(tmp_path):
     with runs.ready(tmp_path / "run", refresh=1.0) as run:
         [query] = run.ask(1)
         runs.answer(run, [query], cost=17.0)  # the first six have cost 18
-        run.keep_up()
+        run.train_and_evaluate_if_due()
         assert len(run.state.trainings) == 1
         [query] = run.ask(1)
         runs.answer(run, [query], cost=1.5)
-        run.keep_up()
+        run.train_and_evaluate_if_due()
         assert len(run.state.trainings) == 2
 
 
@@ -404,7 +404,7 @@ def test_a_first_example_that_fails_is_a_failed_query(tmp_path):
 
 def test_simulations_that_fail_are_failed_with_reasons_and_the_run_goes_on(tmp_path):
     with runs.create(tmp_path / "run", task=runs.tiny(runs.sick), initial=4, test=6, pool=20) as run:
-        assert run.advance(8, patience=0.9) == "finished 8 steps"
+        assert run.advance(8, max_failure_rate=0.9) == "finished 8 steps"
         failed = [q for q in run.state.queries.values() if q.status == "failed"]
         reasons = " ".join(q.reason for q in failed)
         for says in ("raised ArithmeticError", "no convergence", "NaN or infinite", "returned shape", "real numbers"):
@@ -422,8 +422,8 @@ def test_too_many_failures_end_the_run_and_a_mended_simulator_goes_on(tmp_path, 
     with runs.create(folder) as run:
         runs.answer(run, run.ask(3))
     with Run.open(folder, runs.tiny(runs.broken)) as run:
-        says = r"5 simulations failed, 100 % of all, more than 50 %. The last said: tiny: .*nothing works on level 1"
-        with pytest.raises(FailuresError, match=says + r".*Everything is kept: mend the simulator and resume"):
+        says = r"5 simulations failed, 100 % of all, more than 50 %. The last reason: tiny: .*nothing works on level 1"
+        with pytest.raises(FailuresError, match=says + r".*Everything is kept: correct the simulator and resume"):
             run.advance(2, executor=executor)
         assert len(run.state.of_kind("initial", "told")) == 3
         assert "5 simulations failed" in run.state.activity()
@@ -455,13 +455,13 @@ def fine_fails(f, level):
     return runs.smooth(f, level) if level == 0 else runs.broken(f, level)
 
 
-def test_patience_has_a_limit_of_its_own(tmp_path):
+def test_the_failure_rate_has_a_limit_of_its_own(tmp_path):
     with runs.ready(tmp_path / "run", task=runs.tiny(runs.broken)) as run:
         with pytest.raises(FailuresError):
-            run.advance(9, patience=0.99)
+            run.advance(9, max_failure_rate=0.99)
         before = len(run.state.queries)
         # Whoever is always patient tries all of the pool.
-        assert run.advance(9, patience=1.0) == "asked for the whole pool"
+        assert run.advance(9, max_failure_rate=1.0) == "asked for the whole pool"
         assert len(run.state.queries) - before == 24
 
 

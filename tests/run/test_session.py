@@ -253,8 +253,8 @@ def test_the_test_examples_are_never_learnt_from(tmp_path):
                 runs.answer(run, run.ask(1))
                 run.train()
                 run.evaluate()
-            learnt = {run.state.queries[id].kind for id in run.state.learnt}
-            bits.append((learnt, runs.choices(run.state), runs.weights(run)))
+            trained_on = {run.state.queries[id].kind for id in run.state.trained_on}
+            bits.append((trained_on, runs.choices(run.state), runs.weights(run)))
     assert bits[0] == bits[1]
     assert bits[0][0] == {"initial", "pool"}
 
@@ -359,7 +359,7 @@ def test_the_run_goes_on_with_fewer_initial_examples(tmp_path):
                 runs.answer(run, [query])
         [query] = run.ask(1)
         assert query.kind == "pool"
-        assert len(run.state.learnt) == 5
+        assert len(run.state.trained_on) == 5
 
 
 # Leases.
@@ -388,7 +388,7 @@ def test_what_nobody_answered_in_time_goes_back_to_the_pool(tmp_path, monkeypatc
         with pytest.raises(RunError, match=f"{first.id} was expired already"):
             run.fail(first.id, "no")
         assert second.candidate in run.state.used_rows("pool")
-        assert [q.id for q in run.state.unlearnt] == [second.id]
+        assert [q.id for q in run.state.not_trained_on] == [second.id]
 
 
 @pytest.mark.parametrize("kind", ["initial", "pool"])
@@ -410,14 +410,17 @@ def test_of_two_answers_to_one_simulation_the_first_counts(tmp_path, monkeypatch
             assert run.state.running == []
             [other] = run.ask(1)
             assert not np.array_equal(other.f, early.f)
-            step, cost, unlearnt = run.state.step, run.state.cost, run.state.unlearnt
+            step, cost, not_trained_on = run.state.step, run.state.cost, run.state.not_trained_on
             run.tell(late.id, 2 * y, cost=3.0)
-            assert (run.state.step, run.state.cost, run.state.unlearnt) == (step, cost, unlearnt)
-            assert [q.id for q in unlearnt if q.row == run.state.queries[early.id].row] == [early.id]
-            twin = run.state.queries[late.id]
-            assert (twin.status, twin.reason) == ("abandoned", f"{early.id} answered the same simulation before")
-            assert twin.cost == 3.0
-            np.testing.assert_array_equal(run.ledger.read_array(twin.output), 2 * y)
+            assert (run.state.step, run.state.cost, run.state.not_trained_on) == (step, cost, not_trained_on)
+            assert [q.id for q in not_trained_on if q.row == run.state.queries[early.id].row] == [early.id]
+            duplicate = run.state.queries[late.id]
+            assert (duplicate.status, duplicate.reason) == (
+                "abandoned",
+                f"{early.id} answered the same simulation before",
+            )
+            assert duplicate.cost == 3.0
+            np.testing.assert_array_equal(run.ledger.read_array(duplicate.output), 2 * y)
             for id in (early.id, late.id):
                 with pytest.raises(RunError, match=rf"{id} was (told|abandoned) already"):
                     run.tell(id, y)
@@ -437,7 +440,7 @@ def test_the_same_input_on_another_mesh_is_another_simulation(tmp_path, monkeypa
         [second] = run._record([other])
         runs.answer(run, [first, second])
         assert [run.state.queries[q.id].status for q in (first, second)] == ["told", "told"]
-        assert [q.id for q in run.state.unlearnt] == [first.id, second.id]
+        assert [q.id for q in run.state.not_trained_on] == [first.id, second.id]
 
 
 def test_without_a_lease_nothing_is_taken_back(run):
@@ -468,10 +471,10 @@ def test_surprises_are_errors_before_learning(run):
     expected = {}
     for query in queries:
         y = runs.smooth(query.f, query.level)
-        expected[query.id] = float(relative_l2(run.surrogate.predict(query.f[None], query.level).center, y[None])[0])
+        expected[query.id] = float(relative_l2(run.surrogate.predict(query.f[None], query.level).mean, y[None])[0])
     runs.answer(run, queries)
     training = run.train()
-    assert training.surprises == pytest.approx(expected, rel=1e-6)
+    assert training.prequential_errors == pytest.approx(expected, rel=1e-6)
     assert training.added == tuple(q.id for q in queries)
     assert run.train() is None
 
@@ -483,7 +486,7 @@ def test_outputs_of_nothing_but_zeros_are_examples_too(tmp_path):
             for query in run.ask(2):
                 run.tell(query.id, np.zeros_like(query.f))
             run.train()
-        assert max(error for _, error in run.state.surprises()) <= 10
+        assert max(error for _, error in run.state.prequential_errors()) <= 10
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
@@ -543,13 +546,13 @@ def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path, monk
         runs.set_up(run)
         for _ in range(7):
             runs.answer(run, run.ask(1), cost=1.0)
-        run.keep_up()
+        run.train_and_evaluate_if_due()
         # Six to begin with, so the seventh is more than as many again; thirteen are few enough to begin anew.
-        assert [(len(t.added), t.brief, t.anew) for t in run.state.trainings] == [
+        assert [(len(t.added), t.brief, t.from_scratch) for t in run.state.trainings] == [
             (6, False, True), (2, True, False), (2, True, False), (2, True, False), (1, False, True),
         ]  # fmt: skip
         runs.answer(run, run.ask(2), cost=1.0)
-        run.keep_up()
+        run.train_and_evaluate_if_due()
         assert run.state.trainings[-1].brief
         expected = runs.weights(run)
     shutil.rmtree(tmp_path / "run" / "surrogate")
@@ -558,7 +561,7 @@ def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path, monk
 
 
 @pytest.mark.parametrize(
-    ("few", "refresh", "last", "needed", "anew"),
+    ("few", "refresh", "last", "needed", "from_scratch"),
     [
         (100, 0.0, False, 2, True),
         (100, 0.0, True, 2, True),
@@ -567,7 +570,7 @@ def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path, monk
         (100, 0.0, False, 20, False),
     ],
 )
-def test_whole_fits_begin_anew_while_examples_are_few(tmp_path, monkeypatch, few, refresh, last, needed, anew):
+def test_whole_fits_begin_anew_while_examples_are_few(tmp_path, monkeypatch, few, refresh, last, needed, from_scratch):
     """But not one that is only made because a run ends, or that has not half the iterations that are needed."""
     monkeypatch.setattr(learning, "_FEW", few)
     fits = []
@@ -578,9 +581,9 @@ def test_whole_fits_begin_anew_while_examples_are_few(tmp_path, monkeypatch, few
             type(run.surrogate), "fit", lambda *a, **k: fits.append((k["warm"], k["brief"])) or fit(*a, **k)
         )
         runs.answer(run, run.ask(2), cost=1.0)
-        run.keep_up(last=last)
-        assert [(t.brief, t.anew) for t in run.state.trainings] == [(False, True), (False, anew)]
-        assert fits == [(not anew, anew)]
+        run.train_and_evaluate_if_due(last=last)
+        assert [(t.brief, t.from_scratch) for t in run.state.trainings] == [(False, True), (False, from_scratch)]
+        assert fits == [(not from_scratch, from_scratch)]
         expected = runs.weights(run)
     shutil.rmtree(tmp_path / "run" / "surrogate")
     with Run.open(tmp_path / "run", runs.tiny()) as run:

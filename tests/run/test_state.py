@@ -53,7 +53,14 @@ def failed(number):
 
 
 def trained(*numbers, step=0):
-    data = {"loss": 1.0, "held_in_error": None, "shift": 0.0, "seconds": 1.0, "surprises": {}, "events": []}
+    data = {
+        "loss": 1.0,
+        "out_of_fold_error": None,
+        "shift": 0.0,
+        "seconds": 1.0,
+        "prequential_errors": {},
+        "events": [],
+    }
     return "trained", {"added": [f"q{n:06d}" for n in numbers], "step": step, **data}
 
 
@@ -142,10 +149,10 @@ def test_failures_are_forgiven_when_a_simulator_was_to_be_mended():
 def test_unlearnt_examples_come_as_they_were_asked():
     events = [asked(0, 1, 2, kind="initial"), asked(7, 8, first=3), asked(0, kind="test", first=5)]
     events += [told(n) for n in (5, 4, 2, 0)]
-    assert [q.id for q in replayed(*events).unlearnt] == ["q000000", "q000002", "q000004"]
+    assert [q.id for q in replayed(*events).not_trained_on] == ["q000000", "q000002", "q000004"]
     state = replayed(*events, trained(0, 2), told(1), told(3))
-    assert [q.id for q in state.unlearnt] == ["q000001", "q000003", "q000004"]
-    assert state.learnt == ["q000000", "q000002"]
+    assert [q.id for q in state.not_trained_on] == ["q000001", "q000003", "q000004"]
+    assert state.trained_on == ["q000000", "q000002"]
     assert state.counts(2, "told") == [5, 0]
     assert (state.step, state.next_step) == (2, 3)
 
@@ -160,7 +167,7 @@ def test_a_choice_that_failed_is_made_anew_under_its_number():
 
 def test_the_bound_is_the_median_of_five_and_none_without():
     def fits(*bounds):
-        return [("trained", {**trained()[1], "held_in_bound": bound}) for bound in bounds]
+        return [("trained", {**trained()[1], "out_of_fold_bound": bound}) for bound in bounds]
 
     assert replayed(*fits(5, 4, 3, 2)).bound is None
     assert replayed(*fits(9, 5, 1, 4, 2, 3)).bound == 3

@@ -15,7 +15,7 @@ import pytest
 from mrafno.errors import LedgerError, SimulationError, TaskError
 from mrafno.simulation.child_process import pack
 from mrafno.simulation.executors import InProcess, process_pool
-from mrafno.simulation.scheduler import Simulations
+from mrafno.simulation.scheduler import Scheduler
 from mrafno.simulation.spool import read_spool, simulate
 from mrafno.tasks import CommandTask
 from tests.simulators import (
@@ -71,7 +71,7 @@ def assert_doubled(observation, number):
 
 @pytest.mark.parametrize("make", [InProcess, partial(ThreadPoolExecutor, 2), partial(process_pool, 2)])
 def test_every_executor_gives_the_same(make, scratch):
-    with Simulations(task_of(double), make, spool=scratch / "deep" / "spool") as simulations:
+    with Scheduler(task_of(double), make, spool=scratch / "deep" / "spool") as simulations:
         assert simulations.next() is None
         for number in range(1, 8):
             simulations.submit(query_of(number))
@@ -90,12 +90,12 @@ def test_in_process_runs_at_once_and_lets_ctrl_c_through():
     assert future.result()[0] == os.getpid()
     with pytest.raises(ZeroDivisionError):
         InProcess().submit(divmod, 1, 0).result()
-    with pytest.raises(KeyboardInterrupt), Simulations(task_of(interrupts), InProcess) as simulations:
+    with pytest.raises(KeyboardInterrupt), Scheduler(task_of(interrupts), InProcess) as simulations:
         simulations.submit(query_of())
 
 
 def test_next_waits_no_longer_than_it_is_told(scratch):
-    with ThreadPoolExecutor(1) as threads, Simulations(gated_task(scratch), threads) as simulations:
+    with ThreadPoolExecutor(1) as threads, Scheduler(gated_task(scratch), threads) as simulations:
         simulations.submit(query_of())
         assert simulations.next(0.1) is None
         assert simulations.next(0) is None
@@ -106,22 +106,22 @@ def test_next_waits_no_longer_than_it_is_told(scratch):
 
 
 def test_a_failed_simulation_is_tried_again_as_often_as_is_said(scratch):
-    with Simulations(task_of(works_the_second_time), InProcess, spool=scratch / "spool") as simulations:
+    with Scheduler(task_of(works_the_second_time), InProcess, spool=scratch / "spool") as simulations:
         simulations.submit(query_of())
         assert "no licence is free" in simulations.next().reason
     (scratch / "tried").unlink()
-    with Simulations(task_of(works_the_second_time), InProcess, spool=scratch / "spool", retries=1) as simulations:
+    with Scheduler(task_of(works_the_second_time), InProcess, spool=scratch / "spool", retries=1) as simulations:
         simulations.submit(query_of())
         assert_doubled(simulations.next(), 1)
         assert_doubled(read_spool(scratch / "spool").observations["q000001"], 1)
-    with Simulations(task_of(complains), InProcess, retries=2) as simulations:
+    with Scheduler(task_of(complains), InProcess, retries=2) as simulations:
         simulations.submit(query_of())
         assert "no root in sight" in simulations.next().reason
         assert simulations.next() is None
 
 
 def test_limits_reach_the_simulation(scratch):
-    with Simulations(task_of(hangs), InProcess, limit=0.3) as simulations:
+    with Scheduler(task_of(hangs), InProcess, limit=0.3) as simulations:
         simulations.submit(query_of())
         assert "took longer than 0.3 s" in simulations.next().reason
 
@@ -138,7 +138,7 @@ def test_limits_reach_the_simulation(scratch):
 )
 def test_settings_are_checked(settings, message):
     with pytest.raises(TaskError, match=message):
-        Simulations(task_of(double), InProcess, **settings)
+        Scheduler(task_of(double), InProcess, **settings)
 
 
 @pytest.mark.parametrize("workers", [0, True, 1.5, None])
@@ -152,19 +152,19 @@ def test_a_spool_that_cannot_be_made_or_is_a_link_is_refused(scratch):
     (scratch / "link").symlink_to(scratch)
     for spool, message in (("file/spool", "cannot be made"), ("link", "is a symbolic link")):
         with pytest.raises(LedgerError, match=message):
-            Simulations(task_of(double), InProcess, spool=scratch / spool)
+            Scheduler(task_of(double), InProcess, spool=scratch / spool)
 
 
 def test_a_task_that_cannot_travel_is_refused_before_a_worker_starts(monkeypatch):
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     here = task_of(lambda f, level: 2 * f)
-    with Simulations(here, InProcess) as simulations:
+    with Scheduler(here, InProcess) as simulations:
         simulations.submit(query_of())
         assert_doubled(simulations.next(), 1)
     monkeypatch.setattr("multiprocessing.process.BaseProcess.start", None)
     for executor, settings in ((partial(process_pool, 2), {}), (InProcess, {"isolate": True})):
         with pytest.raises(TaskError, match=r"cannot travel to another process because .*Define its function"):
-            Simulations(here, executor, **settings)
+            Scheduler(here, executor, **settings)
 
 
 # Workers that die.
@@ -172,7 +172,7 @@ def test_a_task_that_cannot_travel_is_refused_before_a_worker_starts(monkeypatch
 
 def test_a_worker_that_dies_harms_nobody_but_the_culprit(scratch):
     """Nobody knows who it was, so all in flight are tried in processes of their own."""
-    with Simulations(task_of(vanishes_at_two), partial(process_pool, 2), spool=scratch / "spool") as simulations:
+    with Scheduler(task_of(vanishes_at_two), partial(process_pool, 2), spool=scratch / "spool") as simulations:
         for number in (1, 2, 3):
             simulations.submit(query_of(number))
         found = drain(simulations)
@@ -184,7 +184,7 @@ def test_a_worker_that_dies_harms_nobody_but_the_culprit(scratch):
 
 
 def test_a_pool_that_breaks_between_queries_is_replaced():
-    with Simulations(task_of(double), partial(process_pool, 1)) as simulations:
+    with Scheduler(task_of(double), partial(process_pool, 1)) as simulations:
         simulations.submit(query_of(1))
         assert_doubled(simulations.next(), 1)
         broken = simulations._executor
@@ -199,13 +199,13 @@ def test_a_pool_that_breaks_between_queries_is_replaced():
     "broken", [partial(ProcessPoolExecutor, 1, mp_context=get_context("spawn")), partial(Fake, False)]
 )
 def test_somebody_elses_executor_that_breaks_is_replaced_by_a_pool(broken):
-    with Simulations(task_of(vanishes), broken()) as simulations:
+    with Scheduler(task_of(vanishes), broken()) as simulations:
         simulations.submit(query_of())
         assert "ended with exit code 3" in simulations.next(60).reason
 
 
 def test_what_a_worker_spooled_before_it_died_is_used(scratch):
-    with Simulations(task_of(double), Fake(runs=True), spool=scratch / "spool") as simulations:
+    with Scheduler(task_of(double), Fake(runs=True), spool=scratch / "spool") as simulations:
         simulations.submit(query_of())
         assert_doubled(simulations.next(), 1)
         assert isinstance(simulations._executor, Fake)
@@ -218,21 +218,21 @@ def test_a_query_that_loses_every_worker_is_given_up():
         made.append(Fake(runs=False))
         return made[-1]
 
-    with Simulations(task_of(double), make) as simulations:
+    with Scheduler(task_of(double), make) as simulations:
         simulations.submit(query_of())
         assert "lost its worker process 4 times" in simulations.next().reason
     assert len(made) == 4
 
 
 def test_what_a_simulator_raises_on_purpose_to_stop_a_worker_is_a_reason():
-    with Simulations(task_of(interrupts), partial(process_pool, 1)) as simulations:
+    with Scheduler(task_of(interrupts), partial(process_pool, 1)) as simulations:
         simulations.submit(query_of())
         assert simulations.next().reason == "function: the simulator raised KeyboardInterrupt"
 
 
 def test_an_executor_that_was_shut_down_is_lost_after_what_it_finished(scratch):
     threads = ThreadPoolExecutor(1)
-    simulations = Simulations(gated_task(scratch), threads)
+    simulations = Scheduler(gated_task(scratch), threads)
     for number in (1, 2):
         simulations.submit(query_of(number))
     wait_for((scratch / "begun1").exists)
@@ -251,7 +251,7 @@ def test_a_fault_of_the_executor_itself_is_a_reason():
         def submit(self, fn, /, *args, **kwargs):
             return super().submit(divmod, 1, 0)
 
-    with Simulations(task_of(double), Confused()) as simulations:
+    with Scheduler(task_of(double), Confused()) as simulations:
         simulations.submit(query_of())
         assert "ZeroDivisionError" in simulations.next().reason
 
@@ -274,9 +274,9 @@ def test_ctrl_c_in_the_terminal_ends_the_driver_and_its_workers_within_seconds(s
     program = (
         "import functools, pathlib, sys\n"
         "from mrafno.simulation.executors import process_pool\n"
-        "from mrafno.simulation.scheduler import Simulations\n"
+        "from mrafno.simulation.scheduler import Scheduler\n"
         "from tests.simulators import gated_task, query_of\n"
-        "with Simulations(gated_task(sys.argv[1]), functools.partial(process_pool, 1)) as simulations:\n"
+        "with Scheduler(gated_task(sys.argv[1]), functools.partial(process_pool, 1)) as simulations:\n"
         "    simulations.submit(query_of())\n"
         "    pathlib.Path(sys.argv[1], 'submitted').touch()\n"
         "    simulations.next()\n"
@@ -297,7 +297,7 @@ def test_ctrl_c_in_the_terminal_ends_the_driver_and_its_workers_within_seconds(s
 def test_closing_ends_what_runs_with_everything_it_started(scratch):
     program = f"import os, pathlib, time; pathlib.Path({str(scratch)!r}, f'pid{{os.getpid()}}').touch(); time.sleep(99)"
     task = CommandTask([sys.executable, "-c", program, "{input}", "{output}"], INPUTS, (5, 9), (1, 4))
-    simulations = Simulations(task, partial(process_pool, 1))
+    simulations = Scheduler(task, partial(process_pool, 1))
     simulations.submit(query_of(1))
     simulations.submit(query_of(2))
     wait_for(lambda: list(scratch.glob("pid*")))
@@ -311,7 +311,7 @@ def test_closing_ends_what_runs_with_everything_it_started(scratch):
 
 def test_cancelling_takes_back_what_has_not_begun_and_closing_can_wait(scratch):
     spool = scratch / "spool"
-    simulations = Simulations(gated_task(scratch), partial(ThreadPoolExecutor, 1), spool=spool)
+    simulations = Scheduler(gated_task(scratch), partial(ThreadPoolExecutor, 1), spool=spool)
     for number in (1, 2, 3):
         simulations.submit(query_of(number))
     wait_for((scratch / "begun1").exists)
@@ -324,7 +324,7 @@ def test_cancelling_takes_back_what_has_not_begun_and_closing_can_wait(scratch):
 
 def test_somebody_elses_executor_is_not_closed():
     with ThreadPoolExecutor(1) as threads:
-        Simulations(task_of(double), threads).close()
+        Scheduler(task_of(double), threads).close()
         assert threads.submit(who).result()[0] == os.getpid()
 
 
@@ -333,10 +333,10 @@ def test_workers_finish_and_spool_what_they_have_begun_when_the_driver_is_killed
     program = (
         "import pathlib, sys, time, functools\n"
         "from mrafno.simulation.executors import process_pool\n"
-        "from mrafno.simulation.scheduler import Simulations\n"
+        "from mrafno.simulation.scheduler import Scheduler\n"
         "from tests.simulators import gated_task, query_of\n"
         "folder, make = pathlib.Path(sys.argv[1]), functools.partial(process_pool, 2)\n"
-        "simulations = Simulations(gated_task(folder), make, spool=folder / 'spool')\n"
+        "simulations = Scheduler(gated_task(folder), make, spool=folder / 'spool')\n"
         "for number in (1, 2, 3):\n"
         "    simulations.submit(query_of(number))\n"
         "time.sleep(99)\n"
@@ -363,7 +363,7 @@ def test_workers_finish_and_spool_what_they_have_begun_when_the_driver_is_killed
 def test_a_resumed_driver_waits_for_the_worker_of_a_dead_one(scratch):
     """Its result is taken over when it is there; nothing is simulated twice."""
     query, task, spool = query_of(), gated_task(scratch), scratch / "spool"
-    with process_pool(1) as pool, Simulations(task, partial(ThreadPoolExecutor, 1), spool=spool) as resumed:
+    with process_pool(1) as pool, Scheduler(task, partial(ThreadPoolExecutor, 1), spool=spool) as resumed:
         first = pool.submit(simulate, pack(task), query, spool=spool)
         wait_for((scratch / "begun1").exists)
         (scratch / "begun1").unlink()

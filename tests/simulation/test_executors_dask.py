@@ -14,7 +14,7 @@ import pytest
 
 from mrafno.errors import MrafnoError, SimulationError, TaskError
 from mrafno.simulation.executors import dask_executor
-from mrafno.simulation.scheduler import Simulations
+from mrafno.simulation.scheduler import Scheduler
 from mrafno.simulation.spool import read_spool
 from mrafno.tasks import CommandTask
 from tests.simulation.test_executors import assert_doubled, drain
@@ -74,7 +74,7 @@ def cluster(tmp_path_factory):
 
 
 def test_a_cluster_gives_what_this_process_gives(cluster, tmp_path):
-    with Simulations(task_of(double), partial(dask_executor, cluster.address), spool=tmp_path) as simulations:
+    with Scheduler(task_of(double), partial(dask_executor, cluster.address), spool=tmp_path) as simulations:
         for number in range(1, 6):
             simulations.submit(query_of(number))
         found = drain(simulations)
@@ -85,22 +85,20 @@ def test_a_cluster_gives_what_this_process_gives(cluster, tmp_path):
 
 def test_functions_without_a_name_travel_to_a_cluster_and_there_into_a_process_of_their_own(cluster):
     task = task_of(lambda f, level: 2 * f)
-    with Simulations(task, partial(dask_executor, cluster.address), limit=60) as simulations:
+    with Scheduler(task, partial(dask_executor, cluster.address), limit=60) as simulations:
         simulations.submit(query_of())
         assert_doubled(simulations.next(60), 1)
 
 
 def test_the_same_query_can_be_tried_again(cluster):
     """Dask takes two equal calls for one, unless it is told."""
-    with Simulations(task_of(complains), partial(dask_executor, cluster.address), retries=1) as simulations:
+    with Scheduler(task_of(complains), partial(dask_executor, cluster.address), retries=1) as simulations:
         simulations.submit(query_of())
         assert "no root in sight" in simulations.next(60).reason
 
 
 def test_a_worker_that_is_killed_during_a_simulation_loses_nothing(cluster, tmp_path):
-    with Simulations(
-        gated_task(tmp_path), partial(dask_executor, cluster.address), spool=tmp_path / "s"
-    ) as simulations:
+    with Scheduler(gated_task(tmp_path), partial(dask_executor, cluster.address), spool=tmp_path / "s") as simulations:
         for number in (1, 2):
             simulations.submit(query_of(number))
         wait_for(lambda: all((tmp_path / f"begun{number}").exists() for number in (1, 2)))
@@ -115,10 +113,10 @@ def test_workers_finish_and_spool_what_they_have_begun_when_the_driver_is_killed
     program = (
         "import functools, pathlib, sys, time\n"
         "from mrafno.simulation.executors import dask_executor\n"
-        "from mrafno.simulation.scheduler import Simulations\n"
+        "from mrafno.simulation.scheduler import Scheduler\n"
         "from tests.simulators import gated_task, query_of\n"
         "folder, make = pathlib.Path(sys.argv[1]), functools.partial(dask_executor, sys.argv[2])\n"
-        "simulations = Simulations(gated_task(folder), make, spool=folder / 's')\n"
+        "simulations = Scheduler(gated_task(folder), make, spool=folder / 's')\n"
         "simulations.submit(query_of())\n"
         "time.sleep(99)\n"
     )
@@ -134,9 +132,7 @@ def test_workers_finish_and_spool_what_they_have_begun_when_the_driver_is_killed
 
 def test_a_scheduler_that_dies_stops_the_run_and_what_was_finished_is_kept(cluster, tmp_path):
     """The last test on this cluster. Dask gives its workers half a minute to finish, which is enough here."""
-    with Simulations(
-        gated_task(tmp_path), partial(dask_executor, cluster.address), spool=tmp_path / "s"
-    ) as simulations:
+    with Scheduler(gated_task(tmp_path), partial(dask_executor, cluster.address), spool=tmp_path / "s") as simulations:
         for number in (1, 2, 3):
             simulations.submit(query_of(number))
         wait_for(lambda: len(list(tmp_path.glob("begun?"))) == 2)
@@ -158,7 +154,7 @@ def test_a_cluster_of_our_own(tmp_path):
         f"import os, pathlib, time; pathlib.Path({str(tmp_path)!r}, f'pid{{os.getpid()}}').touch(); time.sleep(99)"
     )
     with dask_executor(None, 2) as executor:
-        with Simulations(task_of(vanishes_at_two), executor, spool=tmp_path / "spool") as simulations:
+        with Scheduler(task_of(vanishes_at_two), executor, spool=tmp_path / "spool") as simulations:
             for number in (1, 2, 3):
                 simulations.submit(query_of(number))
             found = drain(simulations)
@@ -173,7 +169,7 @@ def test_a_cluster_of_our_own(tmp_path):
         assert alive(worker)
 
         task = CommandTask([sys.executable, "-c", program, "{input}", "{output}"], INPUTS, (5, 9), (1, 4))
-        with Simulations(task, executor) as simulations:
+        with Scheduler(task, executor) as simulations:
             simulations.submit(query_of())
             wait_for(lambda: list(tmp_path.glob("pid*")))
             executor.shutdown(wait=False)

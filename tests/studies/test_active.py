@@ -135,7 +135,7 @@ def test_runs_that_learn_seldom_end_by_their_budget_too(tmp_path):
     settings = RunSettings.of(**{**tiny_setup().settings.as_json(), "refresh": 1.0})
     setup = tiny_setup(steps=6, budget=1.0, settings=settings)
     state = run_job(setup.job(HIGH, 0), tmp_path, setup, quiet)
-    assert (state.step, len(state.trainings), len(state.unlearnt)) == (1, 2, 0)
+    assert (state.step, len(state.trainings), len(state.not_trained_on)) == (1, 2, 0)
 
 
 def test_an_interrupted_run_goes_on(tmp_path, straight):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mrafno.run.settings import RunSettings
-from mrafno.run.state import Asked, Evaluation, RunState
+from mrafno.run.state import Evaluation, QueryRecord, RunState
 from mrafno.storage.arrays import ArrayFile
 from mrafno.studies.active import Job, Result, Setup
 from mrafno.studies.pages import Study
@@ -46,5 +46,5 @@ def made_result(method="random-mix", seed=0, costs=(0.0,), errors=(1.0,), levels
     ]
     for step, level in enumerate(levels, 1):
         nothing = ArrayFile("none", "0" * 64, (1,), "float64")
-        state.queries[f"q{step}"] = Asked(f"q{step}", "pool", level, step, step, nothing, 0.0, status="told")
+        state.queries[f"q{step}"] = QueryRecord(f"q{step}", "pool", level, step, step, nothing, 0.0, status="told")
     return Result(job, Path("nowhere"), state)

@@ -74,7 +74,7 @@ def assert_same(a, b):
     assert type(a) is type(b)
     for name in (
         *a.own_settings, "domain", "network_settings", "training", "seed", "dtype", "normaliser", "shift", "fits",
-        "learnt",
+        "trained_levels",
     ):  # fmt: skip
         assert getattr(a, name) == getattr(b, name), name
     for group in a.stacks:
@@ -85,7 +85,7 @@ def assert_same(a, b):
             assert torch.equal(value, other[name]), (group, name)
     f = examples(a.domain, seed=1).inputs[-1]
     one, two = a.predict(f), b.predict(f)
-    assert np.array_equal(one.mean, two.mean)
+    assert np.array_equal(one.samples, two.samples)
     assert np.array_equal(one.log_var, two.log_var)
 
 
@@ -330,12 +330,12 @@ def test_a_newer_format_says_what_to_install(folder):
 
 def test_an_older_format_loads_if_it_is_known(folder, ensemble, monkeypatch):
     """As if versions to come counted fits from one: they read what this one wrote."""
-    monkeypatch.setattr(checkpoint, "VERSION", 3)
-    monkeypatch.setattr(checkpoint, "UPGRADES", {1: lambda v: {**v, "fits": v["fits"] + 1}, 2: lambda v: v})
+    monkeypatch.setattr(checkpoint, "VERSION", 4)
+    monkeypatch.setattr(checkpoint, "UPGRADES", {2: lambda v: {**v, "fits": v["fits"] + 1}, 3: lambda v: v})
     again = Surrogate.load(folder)
     assert again.fits == ensemble.fits + 1
-    monkeypatch.setattr(checkpoint, "UPGRADES", {2: lambda v: v})
-    with pytest.raises(CheckpointError, match="does not read format 1"):
+    monkeypatch.setattr(checkpoint, "UPGRADES", {3: lambda v: v})
+    with pytest.raises(CheckpointError, match="does not read format 2"):
         Surrogate.load(folder)
 
 
@@ -360,12 +360,12 @@ def test_coverage_is_kept_and_may_be_missing(ensemble, tmp_path):
     """Checkpoints were written before it was measured."""
     ensemble.save(tmp_path)
     again = Surrogate.load(tmp_path)
-    assert (again.held_in, again.coverage) == (ensemble.held_in, ensemble.coverage)
+    assert (again.out_of_fold, again.coverage) == (ensemble.out_of_fold, ensemble.coverage)
     values = json.loads((tmp_path / "surrogate.json").read_bytes())
-    older = {name: value for name, value in values.items() if name not in ("held_in", "coverage")}
+    older = {name: value for name, value in values.items() if name not in ("out_of_fold", "coverage")}
     (tmp_path / "surrogate.json").write_text(json.dumps(checkpoint._sealed(older)))
     older = Surrogate.load(tmp_path)
-    assert (older.held_in, older.coverage) == (0, {})
+    assert (older.out_of_fold, older.coverage) == (0, {})
     assert older.shift == ensemble.shift
 
 
@@ -375,7 +375,7 @@ def test_the_folder_of_a_run_will_do(ensemble, tmp_path):
         Surrogate.load(tmp_path)
     ensemble.save(tmp_path / "surrogate")
     f = np.ones((1, 1, 17))
-    np.testing.assert_array_equal(Surrogate.load(tmp_path).predict(f).mean, ensemble.predict(f).mean)
+    np.testing.assert_array_equal(Surrogate.load(tmp_path).predict(f).samples, ensemble.predict(f).samples)
 
 
 def test_a_checkpoint_that_is_replaced_while_it_is_read_is_read_anew(ensemble, newer, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from scipy.stats import norm, ttest_1samp
 from mrafno.data.dataset import Dataset
 from mrafno.grids import Domain, Grid, relative_l2
 from mrafno.surrogate import Ensemble
-from mrafno.surrogate.out_of_fold import HeldInExamples
+from mrafno.surrogate.out_of_fold import OutOfFoldExamples
 from mrafno.surrogate.training.batches import folds
 
 DOMAIN = Domain(1, 1, (Grid((9,), ("nodes",)), Grid((17,), ("nodes",))), ((False, False),))
@@ -26,54 +26,54 @@ def fitted(sizes):
     data = examples(sizes)
     surrogate = Ensemble(DOMAIN, members=3, network=SMALL, training={"iterations": 3, "batch": 8})
     fit = surrogate.fit(data)
-    return surrogate, fit, HeldInExamples(data, folds(data.sizes, surrogate.training.held_in, 3, surrogate.seed))
+    return surrogate, fit, OutOfFoldExamples(data, folds(data.sizes, surrogate.training.out_of_fold, 3, surrogate.seed))
 
 
 def test_errors_are_those_of_the_network_that_left_the_example_out():
-    surrogate, fit, held_in = fitted((0, 50))
+    surrogate, fit, out_of_fold = fitted((0, 50))
     expected = []
-    for member, levels in enumerate(held_in.rows):
+    for member, levels in enumerate(out_of_fold.rows):
         for row in levels[1]:
-            f, y = held_in.data.inputs[1][[row]], held_in.data.outputs[1][[row]]
-            expected.append(relative_l2(surrogate.predict(f).mean[member], y)[0])
+            f, y = out_of_fold.data.inputs[1][[row]], out_of_fold.data.outputs[1][[row]]
+            expected.append(relative_l2(surrogate.predict(f).samples[member], y)[0])
     assert len(expected) > 3
-    np.testing.assert_allclose(held_in.ask(surrogate).errors(1), expected, rtol=1e-6)
-    assert fit.held_in_error == pytest.approx(np.mean(expected), rel=1e-6)
+    np.testing.assert_allclose(out_of_fold.ask(surrogate).errors(1), expected, rtol=1e-6)
+    assert fit.out_of_fold_error == pytest.approx(np.mean(expected), rel=1e-6)
     interval = ttest_1samp(expected, 0.0, alternative="less").confidence_interval(0.95)
-    assert fit.held_in_bound == pytest.approx(interval.high, rel=1e-6)
+    assert fit.out_of_fold_bound == pytest.approx(interval.high, rel=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [(50, 2), (50, 0)])
 def test_too_few_on_the_finest_level_are_no_bound(sizes):
     """However many there are on a coarser one: its error is another."""
     _, fit, _ = fitted(sizes)
-    assert fit.held_in_error > 0
-    assert math.isnan(fit.held_in_bound)
+    assert fit.out_of_fold_error > 0
+    assert math.isnan(fit.out_of_fold_bound)
 
 
 def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
     """For a network and what it left out, variances add: noise, spread, and its own deviation from the mean."""
-    surrogate, _, held_in = fitted((50, 50))
+    surrogate, _, out_of_fold = fitted((50, 50))
     inside, m = {"0.5": [], "0.9": []}, 3
-    for member, levels in enumerate(held_in.rows):
+    for member, levels in enumerate(out_of_fold.rows):
         for level, rows in enumerate(levels):
             for row in rows:
-                f, y = held_in.data.inputs[level][[row]], held_in.data.outputs[level][[row]]
+                f, y = out_of_fold.data.inputs[level][[row]], out_of_fold.data.outputs[level][[row]]
                 found = surrogate.predict(f, level)
                 std = np.sqrt(found.std**2 + found.spread * (m - 1) / m)
-                distance = np.abs(found.mean[member] - y) / std
+                distance = np.abs(found.samples[member] - y) / std
                 for name in inside:
                     inside[name].append(np.mean(distance <= norm.ppf(0.5 + float(name) / 2)))
-    assert surrogate.held_in == len(inside["0.5"]) > 6
+    assert surrogate.out_of_fold == len(inside["0.5"]) > 6
     for name, shares in inside.items():
         assert surrogate.coverage[name] == pytest.approx(np.mean(shares), abs=1e-6)
     # The noise was fitted to these very examples, which are Gaussian: the intervals hold what they say.
     assert surrogate.coverage["0.9"] == pytest.approx(0.9, abs=0.05)
 
 
-def test_without_held_in_examples_there_is_no_coverage():
+def test_without_out_of_fold_examples_there_is_no_coverage():
     surrogate, _, _ = fitted((2, 2))
-    assert (surrogate.held_in, surrogate.coverage) == (0, {})
+    assert (surrogate.out_of_fold, surrogate.coverage) == (0, {})
 
 
 def test_a_fit_asks_once_for_what_was_left_out(monkeypatch):
@@ -86,6 +86,6 @@ def test_a_fit_asks_once_for_what_was_left_out(monkeypatch):
         return predict(self, f, level, **options)
 
     monkeypatch.setattr(Ensemble, "predict", heard)
-    surrogate, _, held_in = fitted((50, 50))
-    surrogate.fit(held_in.data, warm=True, brief=True, watch=lambda *_: None)
+    surrogate, _, out_of_fold = fitted((50, 50))
+    surrogate.fit(out_of_fold.data, warm=True, brief=True, watch=lambda *_: None)
     assert asked == [0, 1, 0, 1]

@@ -6,7 +6,7 @@ import torch
 from scipy.stats import multivariate_normal
 from torch.distributions import Normal
 
-from mrafno.simulation.query import Prediction
+from mrafno.surrogate.prediction import Prediction
 from mrafno.surrogate.uncertainty import best_shift, gaussian_nll, marginal_nll
 
 
@@ -21,7 +21,7 @@ def test_gaussian_nll_equals_the_dense_one(samples):
     """Also with more samples than values."""
     prediction, truth = prediction_of(samples)
     for i, found in enumerate(gaussian_nll(prediction, truth)):
-        flat = prediction.mean[:, i].reshape(samples, -1)
+        flat = prediction.samples[:, i].reshape(samples, -1)
         covariance = prediction.noise[i] * np.eye(flat.shape[1])
         if samples > 1:
             covariance += np.cov(flat.T)
@@ -32,7 +32,7 @@ def test_gaussian_nll_equals_the_dense_one(samples):
 @pytest.mark.parametrize("samples", [1, 5])
 def test_marginal_nll_equals_torch(samples):
     prediction, truth = prediction_of(samples, shape=(2, 7))
-    normal = Normal(torch.as_tensor(prediction.center), torch.as_tensor(prediction.std))
+    normal = Normal(torch.as_tensor(prediction.mean), torch.as_tensor(prediction.std))
     expected = -normal.log_prob(torch.as_tensor(truth)).flatten(1).sum(1)
     np.testing.assert_allclose(marginal_nll(prediction, truth), expected.numpy(), rtol=1e-12)
 

@@ -7,7 +7,7 @@ import pytest
 
 from mrafno.errors import SimulationError, TaskError
 from mrafno.tasks import TASKS, Burgers, CommandTask, Darcy, FunctionTask, NavierStokes, get_task
-from mrafno.tasks.stored import OutsideTask, same_task, task_as_json, task_from_json
+from mrafno.tasks.stored import ExternalTask, check_same_task, task_as_json, task_from_json
 from tests import runs
 
 
@@ -23,7 +23,7 @@ def test_each_of_ours_comes_back_whole(name):
     assert type(again) is type(task)
     assert (again.identity, again.resolutions, again.costs) == (task.identity, task.resolutions, task.costs)
     assert (again.domain, again.layout, again.interpolation) == (task.domain, task.layout, task.interpolation)
-    same_task(again, stored(task))
+    check_same_task(again, stored(task))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_anybody_elses_comes_back_without_its_simulator(task):
     values = stored(task)
     assert not values["builtin"]
     again = task_from_json(values, task.sample(5))
-    assert isinstance(again, OutsideTask)
+    assert isinstance(again, ExternalTask)
     assert task_as_json(again) | {"identity": 0, "parameters": 0} == values | {"identity": 0, "parameters": 0}
     assert (again.domain, again.costs) == (task.domain, task.costs)
     np.testing.assert_array_equal(again.restrict(task.sample(2), 0), task.restrict(task.sample(2), 0))
@@ -79,7 +79,7 @@ def test_anybody_elses_comes_back_without_its_simulator(task):
         SimulationError, match=rf"{task.name}: this run does not know its simulator.*Run.open\(path, ta"
     ):
         again.solve(again.restrict(again.sample(1), 0), 0)
-    same_task(task, values)
+    check_same_task(task, values)
 
 
 def test_without_its_inputs_it_does_not():
@@ -103,10 +103,10 @@ def test_without_its_inputs_it_does_not():
 )
 def test_another_task_is_refused_and_told_what_differs(change, told):
     values = stored(runs.tiny(version="1"))
-    same_task(runs.tiny(version="1"), values)
+    check_same_task(runs.tiny(version="1"), values)
     with pytest.raises(TaskError, match=f"not the task that the run began with; different: {told}. Give the same task"):
-        same_task(runs.tiny(**{"version": "1", **change}), values)
+        check_same_task(runs.tiny(**{"version": "1", **change}), values)
 
 
 def test_without_a_version_nobody_can_tell_a_changed_function():
-    same_task(runs.tiny(runs.broken), stored(runs.tiny()))
+    check_same_task(runs.tiny(runs.broken), stored(runs.tiny()))

@@ -31,7 +31,7 @@ from mrafno.acquisition.information import (
 from mrafno.acquisition.select import Choice, Indices
 from mrafno.errors import AcquisitionError
 from mrafno.grids import Array
-from mrafno.simulation.query import Prediction
+from mrafno.surrogate.prediction import Prediction
 
 Kind = Literal["u", "u-hat", "predvar"]
 
@@ -81,9 +81,9 @@ def pool_grams(chunks: Iterable[Iterable[Prediction]]) -> PoolGrams:
     for chunk in chunks:
         matrices, noise, here = [], [], []
         for prediction in chunk:
-            matrices.append(gram(prediction.mean, prediction.log_var))
+            matrices.append(gram(prediction.samples, prediction.log_var))
             noise.append(log_noise(prediction.log_var))
-            here.append(int(np.prod(prediction.mean.shape[2:])))
+            here.append(int(np.prod(prediction.samples.shape[2:])))
         if (sizes and tuple(here) != sizes) or len({tuple(m.shape) for m in matrices}) != 1:
             raise AcquisitionError(
                 f"pool_grams: chunk {len(grams)} has {[len(m) for m in matrices]} candidates with {here} values; "

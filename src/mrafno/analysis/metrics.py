@@ -8,8 +8,8 @@ import numpy as np
 from scipy.stats import norm
 
 from mrafno.grids import Array, relative_l2
-from mrafno.simulation.query import Prediction
 from mrafno.surrogate import Surrogate
+from mrafno.surrogate.prediction import Prediction
 from mrafno.surrogate.uncertainty import INTERVALS, gaussian_nll, marginal_nll
 
 
@@ -45,7 +45,7 @@ def _number(value: float) -> float | None:
 def coverage(prediction: Prediction, truth: Array, probability: float) -> float:
     """Share of the values inside the prediction's central intervals of this probability."""
     reach = norm.ppf(0.5 + probability / 2) * prediction.std
-    return float(np.mean(np.abs(truth - prediction.center) <= reach))
+    return float(np.mean(np.abs(truth - prediction.mean) <= reach))
 
 
 def evaluate(surrogate: Surrogate, f: Array, truth: Array, level: int | None = None) -> Metrics:
@@ -54,10 +54,10 @@ def evaluate(surrogate: Surrogate, f: Array, truth: Array, level: int | None = N
     normaliser = surrogate.normaliser
     assert normaliser is not None, "predict has checked that the surrogate is fitted"
     target = normaliser.outputs(truth)
-    center = normaliser.physical(prediction.center, surrogate.domain.dim)
+    mean = normaliser.physical(prediction.mean, surrogate.domain.dim)
     total = float(np.mean(marginal_nll(prediction, target)))
     return Metrics(
-        relative_l2=float(np.mean(relative_l2(center, truth, normaliser.typical_norm(truth.shape[2:])))),
+        relative_l2=float(np.mean(relative_l2(mean, truth, normaliser.typical_norm(truth.shape[2:])))),
         nll=total,
         nll_per_value=total / float(np.prod(truth.shape[1:])),
         nll_joint=float(np.mean(gaussian_nll(prediction, target))),

@@ -50,7 +50,7 @@ def advance(run: "Run", folder: Path, values: Mapping[str, Any], stdout: TextIO)
                 limit=how.get("limit"),
                 isolate=how.get("isolate", False),
                 memory=round(how["memory"] * 1e9) if "memory" in how else None,
-                patience=how.get("patience", 0.5),
+                max_failure_rate=how.get("max_failure_rate", 0.5),
                 watch=watch,
                 progress=sys.stderr.isatty() and not values.get("json"),
             )

@@ -54,6 +54,8 @@ def recall(folder: Path) -> Call:
         task, where = record.pop("task"), record.pop("folder")
         if not isinstance(task, str | None) or not isinstance(where, str | None):
             raise TypeError("task and folder are texts")
+        if "patience" in record:  # the name in version 0.1
+            record["max_failure_rate"] = record.pop("patience")
         values = config.checked(record, config.GOALS | config.SIMULATIONS, str(path))
     except LedgerError:
         raise

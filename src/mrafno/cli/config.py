@@ -22,7 +22,7 @@ SIMULATIONS: dict[str, Any] = {
     "limit": float,
     "isolate": bool,
     "memory": float,
-    "patience": float,
+    "max_failure_rate": float,
 }
 #: What is printed meanwhile.
 OUTPUT: dict[str, Any] = {"json": bool}

@@ -83,7 +83,7 @@ def _read(folder: Path, damaged: bool) -> tuple["RunState", list[str]]:
             state.apply(event)
         except LedgerError as error:  # what came before and is gone is what it was about
             damage.append(str(error))
-    state.learnt = [id for id in state.learnt if id in state.queries]
+    state.trained_on = [id for id in state.trained_on if id in state.queries]
     if not state.task:
         raise LedgerError(f"run {folder}: the first event, which says what the run is, is damaged. {' '.join(damage)}")
     return state, damage

@@ -129,7 +129,7 @@ Isolate = Annotated[
 Memory = Annotated[
     float | None, typer.Option(min=0, metavar="GB", help="Memory that a simulation may take.", rich_help_panel=_HOW)
 ]
-Patience = Annotated[
+MaxFailureRate = Annotated[
     float | None,
     typer.Option(
         min=0, max=1, metavar="SHARE", help="Of the simulations that may fail. \\[default: 0.5]", rich_help_panel=_HOW

@@ -53,7 +53,7 @@ def run(
     limit: options.Limit = None,
     isolate: options.Isolate = None,
     memory: options.Memory = None,
-    patience: options.Patience = None,
+    max_failure_rate: options.MaxFailureRate = None,
 ) -> None:
     """Begin a run and advance it: choose, simulate, retrain, measure, again and again.
 
@@ -117,7 +117,7 @@ def resume(
     limit: options.Limit = None,
     isolate: options.Isolate = None,
     memory: options.Memory = None,
-    patience: options.Patience = None,
+    max_failure_rate: options.MaxFailureRate = None,
 ) -> None:
     """Go on with a run, as if it had never stopped.
 
@@ -183,7 +183,7 @@ def _opened(folder: Path, task: str | None, known: "Source | None", dask: bool) 
     from mrafno.cli.loading import Source
     from mrafno.errors import RunError
     from mrafno.run import Run
-    from mrafno.tasks.stored import OutsideTask
+    from mrafno.tasks.stored import ExternalTask
 
     source = known if task is None else Source.of(task)
     if source is not None and source.is_code:
@@ -192,7 +192,7 @@ def _opened(folder: Path, task: str | None, known: "Source | None", dask: bool) 
             say(f"loading the task from {source.text}, as {folder} remembers it")
         return Run.open(folder, source.load(by_value=dask)), source
     it = Run.open(folder, None if task is None or source is None else source.load())
-    if isinstance(it.task, OutsideTask):
+    if isinstance(it.task, ExternalTask):
         it.close()
         raise RunError(
             f"run {folder}: it does not know where its task {it.task.name!r} is. Give it with --task FILE.py:NAME, or "

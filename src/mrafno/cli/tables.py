@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mrafno.analysis.curves import Curve, cost_to_reach, round_errors
 from mrafno.cli.display import Snapshot, duration
-from mrafno.run.state import Asked, RunState
+from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.files import LockState, lock_state
 from mrafno.storage.ledger import LOCK
 
@@ -32,14 +32,14 @@ def run_table(state: RunState, folder: Path, lock: LockState = "free") -> Render
     grid.add_column(overflow="fold")
     told = [q for q in state.queries.values() if q.status == "told"]
     aside = {kind: sum(q.cost for q in told if _kind(q) == kind) for kind in ("imported", "initial", "test")}
-    apart = [f"{cost:g} of {kind}" for kind, cost in aside.items() if kind != "imported" or any(state.given)]
+    aside_text = [f"{cost:g} of {kind}" for kind, cost in aside.items() if kind != "imported" or any(state.given)]
     rows = [
         ("run", str(folder)),
         ("task", state.task["name"]),
         ("method", f"{state.method}, seed {state.seed}"),
         ("state", state.activity(lock)),
         ("steps", str(now.step)),
-        ("cost", f"{now.cost:g}, and {' and '.join(apart)} examples"),
+        ("cost", f"{now.cost:g}, and {' and '.join(aside_text)} examples"),
         ("error", "not measured yet" if now.error is None else f"{now.error:.4g} after step {now.measured}"),
         ("estimate", "none yet" if now.estimate is None else f"{now.estimate:.4g}, by the run itself"),
         ("time", ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in now.seconds.items())),
@@ -71,12 +71,12 @@ def _queries(state: RunState, meshes: Sequence[str]) -> Table:
     return table
 
 
-def _kind(query: Asked) -> str:
+def _kind(query: QueryRecord) -> str:
     """What an example is for, as people say it."""
     return "imported" if query.imported else "chosen" if query.kind == "pool" else query.kind
 
 
-def _failed(queries: Sequence[Asked], meshes: Sequence[str]) -> Table:
+def _failed(queries: Sequence[QueryRecord], meshes: Sequence[str]) -> Table:
     table = Table(title=f"Without output, the last of {len(queries)}", title_justify="left")
     for name in ("query", "mesh", "what", "reason"):
         table.add_column(name, overflow="fold")

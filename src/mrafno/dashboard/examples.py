@@ -17,8 +17,8 @@ from mrafno.dashboard.views import about_query, drawn
 from mrafno.errors import MrafnoError
 from mrafno.grids import Array, Grid
 from mrafno.run.reader import RunReader
-from mrafno.run.state import Asked
-from mrafno.simulation.query import Prediction
+from mrafno.run.state import QueryRecord
+from mrafno.surrogate.prediction import Prediction
 
 #: Examples that are kept for who asks again.
 _KEPT = 64
@@ -95,20 +95,26 @@ def _has_links(run: Watched) -> bool:
 
 
 def _described(
-    reader: RunReader, query: Asked, f: Array, y: Array | None, prediction: Prediction | None, note: str, channel: int
+    reader: RunReader,
+    query: QueryRecord,
+    f: Array,
+    y: Array | None,
+    prediction: Prediction | None,
+    note: str,
+    channel: int,
 ) -> dict[str, Any]:
     channels = max(len(f), 1 if y is None else len(y), int(reader.state.task["out_channels"]))
     channel = channel if 0 <= channel < channels else channels - 1
-    center, std = (None, None) if prediction is None else (prediction.center[0], prediction.std[0])
+    mean, std = (None, None) if prediction is None else (prediction.mean[0], prediction.std[0])
     sentences = [note]
-    if y is not None and center is not None:
-        sentences.insert(0, f"Relative L2 error {float(reader.errors(center[None], y[None])[0]):.4g}.")
+    if y is not None and mean is not None:
+        sentences.insert(0, f"Relative L2 error {float(reader.errors(mean[None], y[None])[0]):.4g}.")
 
     def one(values: Array | None) -> Array | None:
         return None if values is None else values[min(channel, len(values) - 1)]
 
     grid, names = reader.grids[query.level], reader.state.task["axis_names"]
-    pictures = panels(grid, f[min(channel, len(f) - 1)], one(y), one(center), one(std), names)
+    pictures = panels(grid, f[min(channel, len(f) - 1)], one(y), one(mean), one(std), names)
     return {
         **about_query(reader, query),
         "text": " ".join(sentences),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from mrafno.run.reader import RunReader
-from mrafno.run.state import Asked
+from mrafno.run.state import QueryRecord
 
 #: Queries on a page of their table.
 PAGE = 25
@@ -108,12 +108,12 @@ def queries(run: RunReader, *, kind: str = "", status: str = "", page: int = 0) 
     found = [q for q in every if kind in ("", q.kind) and status in ("", q.status)][::-1]
     pages = max(1, -(-len(found) // PAGE))
     page = min(max(page, 0), pages - 1)
-    surprises = {query.id: error for query, error in run.state.surprises()}
-    rows = [_query(run, query, surprises) for query in found[page * PAGE : (page + 1) * PAGE]]
+    prequential_errors = {query.id: error for query, error in run.state.prequential_errors()}
+    rows = [_query(run, query, prequential_errors) for query in found[page * PAGE : (page + 1) * PAGE]]
     return {"total": len(found), "page": page, "pages": pages, "rows": rows}
 
 
-def about_query(run: RunReader, query: Asked) -> dict[str, Any]:
+def about_query(run: RunReader, query: QueryRecord) -> dict[str, Any]:
     """What a query is, and what became of it."""
     return {
         "id": query.id,
@@ -125,14 +125,14 @@ def about_query(run: RunReader, query: Asked) -> dict[str, Any]:
     }
 
 
-def _query(run: RunReader, query: Asked, surprises: Mapping[str, float]) -> dict[str, Any]:
+def _query(run: RunReader, query: QueryRecord, prequential_errors: Mapping[str, float]) -> dict[str, Any]:
     return {
         **about_query(run, query),
         "cost": query.cost if query.status == "told" else None,
         "seconds": query.seconds,
         "asked": query.asked,
         "answered": query.answered,
-        "surprise": surprises.get(query.id),
+        "prequential_error": prequential_errors.get(query.id),
     }
 
 

@@ -26,7 +26,7 @@ from mrafno._version import __version__
 from mrafno.errors import ExportError
 from mrafno.export.files import check_place, replacing
 from mrafno.run.reader import RunReader
-from mrafno.run.state import Asked
+from mrafno.run.state import QueryRecord
 
 
 def export_hdf5(run: RunReader, path: Path | str) -> list[int]:
@@ -51,7 +51,7 @@ def export_hdf5(run: RunReader, path: Path | str) -> list[int]:
     return [len(queries) for queries in levels]
 
 
-def _write(group: Any, run: RunReader, queries: Sequence[Asked], level: int) -> None:
+def _write(group: Any, run: RunReader, queries: Sequence[QueryRecord], level: int) -> None:
     import h5py  # type: ignore[import-untyped,unused-ignore]
 
     task, grid = run.state.task, run.grids[level]
@@ -79,7 +79,7 @@ def _axes(run: RunReader) -> list[str]:
     return [f"{name}-coordinate" for name in run.state.task["axis_names"][: run.grids[0].dim]]
 
 
-def _origin(query: Asked) -> str:
+def _origin(query: QueryRecord) -> str:
     if query.imported:
         return "imported"
     return {"pool": "chosen"}.get(query.kind, query.kind)

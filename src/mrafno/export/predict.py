@@ -63,15 +63,15 @@ def predict_file(
     doubts = _doubts(surrogate, f, run)
     prediction = surrogate.predict(f, level)
     file = io.BytesIO()
-    np.savez(file, mean=prediction.center, std=prediction.std)
+    np.savez(file, mean=prediction.mean, std=prediction.std)
     write_file(out, file.getvalue())
     return {
         "out": str(out),
-        "shape": list(prediction.center.shape),
+        "shape": list(prediction.mean.shape),
         "level": surrogate.domain.levels - 1 if level is None else level,
         "fits": surrogate.fits,
         "of_fits": surrogate.fits if run is None else len(run.state.trainings),
-        "held_in": {"examples": surrogate.held_in, "coverage": surrogate.coverage},
+        "out_of_fold": {"examples": surrogate.out_of_fold, "coverage": surrogate.coverage},
         "measured": None if run is None else _measured(run),
         "warnings": doubts,
     }
@@ -91,8 +91,8 @@ def _doubts(surrogate: Surrogate, f: Array, run: RunReader | None) -> list[str]:
     if any(n < least for n, least in zip(f.shape[2:], coarsest, strict=True)):
         found, least = ("x".join(map(str, shape)) for shape in (f.shape[2:], coarsest))
         said.append(f"a grid of {found} points is coarser than every mesh that was learnt from (from {least} on).")
-    if surrogate.coverage and surrogate.held_in < _FEW:
-        said.append(f"std is calibrated on {_examples(surrogate.held_in)}, which is too few to rely on it.")
+    if surrogate.coverage and surrogate.out_of_fold < _FEW:
+        said.append(f"std is calibrated on {_examples(surrogate.out_of_fold)}, which is too few to rely on it.")
     return said
 
 
@@ -110,11 +110,11 @@ def _examples(n: int) -> str:
 
 def trust(found: dict[str, Any]) -> list[str]:
     """How far predictions can be trusted, in sentences."""
-    held_in, measured = found["held_in"], found["measured"]
-    if held_in["coverage"]:
-        share = 100 * held_in["coverage"]["0.9"]
+    out_of_fold, measured = found["out_of_fold"], found["measured"]
+    if out_of_fold["coverage"]:
+        share = 100 * out_of_fold["coverage"]["0.9"]
         said = [
-            f"std is calibrated on {_examples(held_in['examples'])} that single networks left out: 90 % intervals "
+            f"std is calibrated on {_examples(out_of_fold['examples'])} that single networks left out: 90 % intervals "
             f"hold {share:.0f} % of the values."
         ]
     else:

@@ -106,7 +106,7 @@ class GridSurrogate(nn.Module):
         for n in _COMPARED:
             f = self.inputs(n)
             expected = self.surrogate[0].predict(f, self.level)
-            for ours, theirs in zip((expected.center, expected.std), run(f), strict=True):
+            for ours, theirs in zip((expected.mean, expected.std), run(f), strict=True):
                 difference = np.abs(np.asarray(theirs, dtype=np.float64) - ours).max() / np.abs(ours).max()
                 worst = float(np.fmax(worst, np.nan_to_num(difference, nan=np.inf)))
         if worst > TOLERANCE[self.dtype]:
@@ -125,13 +125,13 @@ class GridSurrogate(nn.Module):
             "version": __version__,
             **more,
             "inference": surrogate.name,
-            "samples": surrogate.samples,
+            "samples": surrogate.sample_count,
             "level": self.level,
             "grid": list(grid.shape),
             "layout": list(grid.layout),
             "in_channels": surrogate.domain.in_channels,
             "out_channels": surrogate.domain.out_channels,
-            "held_in": surrogate.held_in,
+            "out_of_fold": surrogate.out_of_fold,
             "coverage": surrogate.coverage,
         }
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}

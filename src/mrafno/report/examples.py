@@ -7,13 +7,13 @@ from mrafno.grids import Array
 from mrafno.plot.figures import Html, Section, prediction_figure, prose
 from mrafno.report.thumbnails import thumbnail
 from mrafno.run.reader import RunReader
-from mrafno.run.state import Asked
+from mrafno.run.state import QueryRecord
 
 #: Queries in the table, and test examples among which those shown are found.
 _QUERIES, _TESTS = 10, 40
 
 
-def choices(run: RunReader) -> list[Asked]:
+def choices(run: RunReader) -> list[QueryRecord]:
     """Choices that stand, by step; one that failed was made anew under the same number."""
     return sorted(run.state.of_kind("pool", "told", "running", "abandoned"), key=lambda q: q.step or 0)
 
@@ -24,18 +24,18 @@ def queries_section(run: RunReader) -> Section:
     asked = choices(run)[-_QUERIES:][::-1]
     if not asked:
         return heading, "No example has been chosen yet.", None
-    surprise = {query.id: error for query, error in run.state.surprises()}
+    prequential = {query.id: error for query, error in run.state.prequential_errors()}
     head = ("step", "query", "mesh", "cost", "input", "truth", "prediction now", "spread now", "error before learning")
     rows: list[list[str | Html]] = [list(head)]
     for query in asked:
-        error = f"{surprise[query.id]:.4g}" if query.id in surprise else "not learnt yet"
+        error = f"{prequential[query.id]:.4g}" if query.id in prequential else "not trained on yet"
         cost = f"{query.cost:.4g}" if query.status == "told" else query.standing
         rows.append([str(query.step), query.id, run.meshes[query.level], cost, *_pictures(run, query), error])
     text = "The newest first. The error before learning is that of the surrogate that had not seen the example yet. "
     return heading, text + _learnt(run) + _channel(run), rows
 
 
-def _pictures(run: RunReader, query: Asked) -> list[str | Html]:
+def _pictures(run: RunReader, query: QueryRecord) -> list[str | Html]:
     """Input, truth, prediction and spread of a query; words where there is nothing to see."""
     try:
         f, y = run.input(query), run.output(query)
@@ -44,7 +44,7 @@ def _pictures(run: RunReader, query: Asked) -> list[str | Html]:
         return [prose(str(error)), "", "", ""]
     found = [] if y is None else [y[-1]]
     if prediction is not None:
-        found.append(prediction.center[0, -1])
+        found.append(prediction.mean[0, -1])
     low, high = min((float(a.min()) for a in found), default=0.0), max((float(a.max()) for a in found), default=1.0)
 
     def shown(what: str, values: Array, low: float, high: float, colours: str = "Viridis") -> Html:
@@ -68,12 +68,12 @@ def test_sections(run: RunReader) -> list[Section]:
     prediction = run.predict(f, len(run.grids) - 1)
     if prediction is None:
         return [(heading, run.trouble or "There is no checkpoint of the surrogate yet to predict them with.", None)]
-    errors = run.errors(prediction.center, y)
+    errors = run.errors(prediction.mean, y)
     order = np.argsort(errors)
     sections: list[Section] = []
     for name, row in {"smallest": order[0], "median": order[(len(order) - 1) // 2], "largest": order[-1]}.items():
         figure = prediction_figure(
-            run.grids[-1], f[row, -1], y[row, -1], prediction.center[row, -1], prediction.std[row, -1],
+            run.grids[-1], f[row, -1], y[row, -1], prediction.mean[row, -1], prediction.std[row, -1],
             run.state.task["axis_names"],
         )  # fmt: skip
         text = (

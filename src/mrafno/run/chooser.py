@@ -26,8 +26,8 @@ from mrafno.grids import Array, Grid, resample
 from mrafno.run.methods import Method
 from mrafno.run.settings import RunSettings
 from mrafno.run.state import RunState
-from mrafno.simulation.query import Prediction
 from mrafno.surrogate import Surrogate
+from mrafno.surrogate.prediction import Prediction
 from mrafno.tasks.base import Task
 
 #: Points per axis on which candidates are compared, by dimension: Gram matrices are integrals, and need no more.
@@ -64,14 +64,14 @@ class Chooser:
         remaining = np.setdiff1d(np.arange(len(self.inputs.pool)), sorted(state.used_rows("pool")))
         everyone = remaining
         # What is told but not learnt from counts as what is running: its information is on the way.
-        pending = [(q.row, q.level) for q in (*state.unlearnt, *state.running) if q.kind == "pool"]
+        pending = [(q.row, q.level) for q in (*state.not_trained_on, *state.running) if q.kind == "pool"]
         if self.settings.candidates and len(remaining) > self.settings.candidates:
             rng = np.random.default_rng([self.seed, step, 3])
             remaining = np.sort(rng.choice(remaining, self.settings.candidates, replace=False))
         if not len(remaining) or n < 1:
             return []
         costs = self._costs(step)
-        utility = Remembered(self._utility(surrogate, state, everyone, step, len(pending), budget))
+        utility = RecordingUtility(self._utility(surrogate, state, everyone, step, len(pending), budget))
         chosen = select(
             utility,
             n=n,
@@ -118,13 +118,13 @@ class Chooser:
         if kind != "auto":
             return information
 
-        errors = level_errors(((query.level, error) for query, error in state.surprises()), self.task.levels)
+        errors = level_errors(((query.level, error) for query, error in state.prequential_errors()), self.task.levels)
         initial = [sum(q.level == level for q in state.of_kind("initial", "told")) for level in range(self.task.levels)]
-        learnt = [query.level for id in state.learnt if (query := state.queries[id]).kind == "pool"]
+        trained_on = [query.level for id in state.trained_on if (query := state.queries[id]).kind == "pool"]
 
         def gains(chosen: Sequence[Choice]) -> list[float]:
             # What is told but not learnt from is among those chosen.
-            bought = [*learnt, *(choice.level for choice in chosen)]
+            bought = [*trained_on, *(choice.level for choice in chosen)]
             counts = [initial[level] + bought.count(level) for level in range(self.task.levels)]
             found = hedged(level_gains(errors, counts, self.task.costs), bought, self.task.costs)
             # A level that the budget does not reach gives way to those that it does.
@@ -140,8 +140,8 @@ class Chooser:
         Those that it has learnt from are never asked about again: they are left zero.
         """
         if self._known is None or self._known[0] != surrogate.fits:
-            learnt = [query.row for id in state.learnt if (query := state.queries[id]).kind == "pool"]
-            rows = np.setdiff1d(np.arange(len(self.inputs.pool)), learnt)
+            trained_on = [query.row for id in state.trained_on if (query := state.queries[id]).kind == "pool"]
+            rows = np.setdiff1d(np.arange(len(self.inputs.pool)), trained_on)
             self._known = surrogate.fits, self._predicted_grams(surrogate, rows)
         return self._known[1]
 
@@ -167,8 +167,8 @@ class Chooser:
         """Distances from all inputs already used; those of the initial examples are numbered after the pool's."""
         first = len(self.inputs.pool)
         used = [(first + q.row, q.level) for q in state.of_kind("initial", "told", "running")]
-        learnt = set(state.learnt)
-        used += [(q.row, q.level) for q in state.of_kind("pool", "told") if q.id in learnt]
+        trained_on = set(state.trained_on)
+        used += [(q.row, q.level) for q in state.of_kind("pool", "told") if q.id in trained_on]
 
         def features(rows: Indices, level: int) -> Array:
             return surrogate.features(self._compared()[rows], level, grid=self.grid)
@@ -204,7 +204,7 @@ class BestLevel:
         return scores
 
 
-class Remembered:
+class RecordingUtility:
     """A utility that remembers its answers, to tell afterwards what a choice rested on."""
 
     def __init__(self, utility: Utility) -> None:

@@ -1,4 +1,4 @@
-"""The loop: ask, simulate, record, retrain, evaluate; until the steps, the budget, the pool or the patience end.
+"""The loop: ask, simulate, record, train, evaluate, until steps, budget, target, pool or failures end it.
 
 Synchronous runs wait for a whole batch before they learn, so that what they ask does not depend on the order in which
 results arrive. Asynchronous ones ask again whenever a worker is free, knowing what is still running.
@@ -14,12 +14,12 @@ import numpy as np
 from mrafno.data.cache import solve_examples
 from mrafno.errors import FailuresError, LedgerError, MrafnoError, RunError, SimulationError, sentence
 from mrafno.run.session import AskTell
-from mrafno.run.state import Asked, RunState
+from mrafno.run.state import QueryRecord, RunState
 from mrafno.simulation.executors import InProcess
 from mrafno.simulation.query import Query
-from mrafno.simulation.scheduler import Simulations
+from mrafno.simulation.scheduler import Scheduler
 from mrafno.simulation.spool import clear_spool, read_spool
-from mrafno.tasks.stored import OutsideTask
+from mrafno.tasks.stored import ExternalTask
 
 #: Where workers put what they have finished, inside the run directory.
 SPOOL = "spool"
@@ -52,7 +52,7 @@ class Run(AskTell):
         limit: float | None = None,
         isolate: bool = False,
         memory: int | None = None,
-        patience: float = 0.5,
+        max_failure_rate: float = 0.5,
         watch: Watcher | None = None,
         progress: bool = False,
     ) -> str:
@@ -70,13 +70,13 @@ class Run(AskTell):
             limit: seconds after which a simulation is ended, with everything it started.
             isolate: run every simulation in a process of its own.
             memory: bytes that a simulation may take, in a process of its own.
-            patience: share of the simulations that may fail before the run ends.
+            max_failure_rate: share of the simulations that may fail before the run ends.
             watch: hears what is going on.
             progress: show a progress bar while the first examples are simulated.
         """
         if steps is not None and steps < 0:
             raise RunError(f"run: cannot advance to {steps} steps.")
-        if isinstance(self.task, OutsideTask):
+        if isinstance(self.task, ExternalTask):
             self.task.refuse()
         if steps is not None and steps < self.state.step:
             return f"nothing to do: steps count from the beginning, and {self.state.step} are done"
@@ -90,18 +90,16 @@ class Run(AskTell):
         # In this process a result is recorded as soon as it is there, so nobody needs to spool it.
         spool = None if executor is None else self.ledger.folder / SPOOL
         self._heard = []
-        flying = Simulations(
-            self.task, executor or InProcess(), limit=limit, isolate=isolate, memory=memory, spool=spool
-        )
+        flying = Scheduler(self.task, executor or InProcess(), limit=limit, isolate=isolate, memory=memory, spool=spool)
         try:
             self._collect()
             if executor is None and not isolate and limit is None and memory is None and self.task.identity is not None:
                 self._set_up(progress)
             tell("simulating")
             for asked in self.state.running:
-                self._submit(flying, self.query(asked), spool is None, patience)
+                self._submit(flying, self.query(asked), spool is None, max_failure_rate)
             reason = self._loop(
-                flying, steps, budget, target, workers if asynchronous else 0, spool is None, patience, tell
+                flying, steps, budget, target, workers if asynchronous else 0, spool is None, max_failure_rate, tell
             )
         except KeyboardInterrupt:
             flying.cancel()
@@ -124,33 +122,33 @@ class Run(AskTell):
 
     def _loop(
         self,
-        flying: Simulations,
+        flying: Scheduler,
         steps: int | None,
         budget: float | None,
         target: float | None,
         free: int,
         here: bool,
-        patience: float,
+        max_failure_rate: float,
         tell: Watcher,
     ) -> str:
         """``free`` is how many may run at a time in an asynchronous run, 0 for a synchronous one."""
         while True:
             tell("simulating")
             while flying.running() and (not free or len(flying.running()) >= free or not self._ready()):
-                self._hear(flying, patience)
+                self._hear(flying, max_failure_rate)
             if reason := self._ended(flying, steps, target, tell):
                 if flying.running():
-                    self._hear(flying, patience)
+                    self._hear(flying, max_failure_rate)
                     continue
                 return reason
             n = self._wanted(free, len(flying.running()), steps)
             queries = self._asked(n, budget, tell)
             for query in queries:
-                self._submit(flying, query, here, patience)
+                self._submit(flying, query, here, max_failure_rate)
             if not queries and not flying.running():
                 return self._exhausted(budget, tell)
             if not queries:
-                self._hear(flying, patience)
+                self._hear(flying, max_failure_rate)
 
     def _wanted(self, free: int, running: int, steps: int | None) -> int:
         """How many to ask for now."""
@@ -175,7 +173,7 @@ class Run(AskTell):
     def _setting_up(self) -> bool:
         return any(q.kind != "pool" for q in self.state.running)
 
-    def _ended(self, flying: Simulations, steps: int | None, target: float | None, tell: Watcher) -> str | None:
+    def _ended(self, flying: Scheduler, steps: int | None, target: float | None, tell: Watcher) -> str | None:
         """Learn from what was told, measure when it is time, and say whether that is the end."""
         if self._setup_left() or self._setting_up():
             return None
@@ -183,11 +181,11 @@ class Run(AskTell):
             return None  # see _exhausted
         step = self.state.step
         over = steps is not None and step >= steps
-        self._keep_up(tell, last=over)
+        self._train_and_evaluate_if_due(tell, last=over)
         if over:
             return f"finished {step} step{'s' * (step != 1)}"
         if self._sure(target):
-            self._keep_up(tell, last=True)
+            self._train_and_evaluate_if_due(tell, last=True)
         # The last fit may have changed its mind.
         if self._sure(target):
             return f"reached the target: estimated error {self.state.estimate:.3g}, at most {self.state.bound:.3g}"
@@ -198,8 +196,8 @@ class Run(AskTell):
         bound = self.state.bound
         return target is not None and bound is not None and bound <= target
 
-    def _keep_up(self, tell: Watcher, *, last: bool) -> None:
-        self.keep_up(lambda done, *_: tell("training", done), last=last)
+    def _train_and_evaluate_if_due(self, tell: Watcher, *, last: bool) -> None:
+        self.train_and_evaluate_if_due(lambda done, *_: tell("training", done), last=last)
 
     def _exhausted(self, budget: float | None, tell: Watcher) -> str:
         if not self._enough():
@@ -207,7 +205,7 @@ class Run(AskTell):
                 f"run {self.ledger.folder}: there are too few initial examples to go on; their simulations failed. "
                 "See `mrafno show`, mend the simulator, and resume."
             )
-        self._keep_up(tell, last=True)
+        self._train_and_evaluate_if_due(tell, last=True)
         if budget is None or len(self.state.used_rows("pool")) >= len(self.inputs.pool):
             return "asked for the whole pool"
         return f"used up the budget of {budget:g}"
@@ -233,7 +231,7 @@ class Run(AskTell):
                     if failures > _FEW:
                         return
 
-    def _solved(self, queries: Sequence[Asked], progress: bool) -> bool:
+    def _solved(self, queries: Sequence[QueryRecord], progress: bool) -> bool:
         """Tell the outputs of queries of one kind and level, unless a simulation fails."""
         if not queries:
             return True
@@ -246,14 +244,14 @@ class Run(AskTell):
             self.tell(query.id, y)
         return True
 
-    def _submit(self, flying: Simulations, query: Query, here: bool, patience: float) -> None:
+    def _submit(self, flying: Scheduler, query: Query, here: bool, max_failure_rate: float) -> None:
         """Have a query simulated; one that is simulated ``here`` is recorded before the next one begins."""
         self._under_way.add(query.id)
         flying.submit(query)
         if here:
-            self._hear(flying, patience)
+            self._hear(flying, max_failure_rate)
 
-    def _hear(self, flying: Simulations, patience: float) -> None:
+    def _hear(self, flying: Scheduler, max_failure_rate: float) -> None:
         """Record the next result."""
         observation = flying.next()
         if observation is None:
@@ -265,16 +263,16 @@ class Run(AskTell):
         clear_spool(self.ledger.folder / SPOOL, [observation.id])
         self._under_way.discard(observation.id)
         self._heard.append(observation.reason)
-        self._check_patience(patience)
+        self._check_failure_rate(max_failure_rate)
 
-    def _check_patience(self, patience: float) -> None:
+    def _check_failure_rate(self, max_failure_rate: float) -> None:
         failed = [reason for reason in self._heard if reason is not None]
         share = len(failed) / max(len(self._heard), 1)
-        if len(failed) > _FEW and share > patience:
+        if len(failed) > _FEW and share > max_failure_rate:
             raise FailuresError(
                 f"run {self.ledger.folder}: {len(failed)} simulations failed, {100 * share:.0f} % of all, more than "
-                f"{100 * patience:.0f} %. The last said: {sentence(failed[-1])} Everything is kept: mend the simulator "
-                "and resume."
+                f"{100 * max_failure_rate:.0f} %. The last reason: {sentence(failed[-1])} Everything is kept: correct "
+                "the simulator and resume."
             )
 
     def _collect(self) -> None:

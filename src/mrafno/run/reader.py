@@ -7,10 +7,10 @@ import numpy as np
 
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, relative_l2
-from mrafno.run.state import Asked, RunState
-from mrafno.simulation.query import Prediction
+from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.files import LockState, lock_state
 from mrafno.storage.ledger import LOCK, Ledger
+from mrafno.surrogate.prediction import Prediction
 
 if TYPE_CHECKING:
     # Torch and SciPy take seconds to load, and what a ledger says needs neither.
@@ -108,11 +108,11 @@ class RunReader:
 
     # Arrays.
 
-    def input(self, query: Asked) -> Array:
+    def input(self, query: QueryRecord) -> Array:
         """A query's input, ``(in_channels, *level's grid)``."""
         return self.ledger.read_array(query.input)
 
-    def output(self, query: Asked) -> Array | None:
+    def output(self, query: QueryRecord) -> Array | None:
         """Its output, ``(out_channels, *level's grid)``; None if there is none (yet)."""
         return None if query.output is None else self.ledger.read_array(query.output)
 
@@ -148,10 +148,10 @@ class RunReader:
         surrogate = self.surrogate
         return None if surrogate is None or not len(f) else surrogate.predict(f, level)
 
-    def errors(self, center: Array, y: Array) -> Array:
+    def errors(self, mean: Array, y: Array) -> Array:
         """Relative L2 errors of the checkpoint's predictions, ``(n, out_channels, *grid)`` twice gives ``(n,)``."""
         normaliser = None if self._surrogate is None else self._surrogate.normaliser
-        return relative_l2(center, y, None if normaliser is None else normaliser.typical_norm(y.shape[2:]))
+        return relative_l2(mean, y, None if normaliser is None else normaliser.typical_norm(y.shape[2:]))
 
     def _loaded(self) -> "Surrogate":
         from mrafno.surrogate import Surrogate

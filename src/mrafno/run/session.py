@@ -13,12 +13,12 @@ from mrafno.data.pool import RunInputs, draw, initial_levels, stacked, unstacked
 from mrafno.errors import RunError
 from mrafno.run.methods import get_method
 from mrafno.run.settings import RunSettings
-from mrafno.run.state import Asked, Kind, RunState
+from mrafno.run.state import Kind, QueryRecord, RunState
 from mrafno.run.trainer import Learning
 from mrafno.simulation.query import Query
 from mrafno.storage.ledger import Ledger
 from mrafno.tasks.base import Task, as_numbers
-from mrafno.tasks.stored import same_task, task_as_json, task_from_json
+from mrafno.tasks.stored import check_same_task, task_as_json, task_from_json
 
 if TYPE_CHECKING:  # they load torch, which telling does not need
     from mrafno.run.chooser import Chooser
@@ -109,7 +109,7 @@ class AskTell(Learning):
                     "and create it again."
                 )
             if task is not None:
-                same_task(task, state.task)
+                check_same_task(task, state.task)
             else:
                 task = task_from_json(state.task, None if state.inputs is None else ledger.read_array(state.inputs))
             run = cls(ledger, task, write=write)
@@ -169,7 +169,7 @@ class AskTell(Learning):
             return self._record([_Wanted(kind, level, row) for kind, level, row in open_rows[:n]])
         if not self._enough():
             return []
-        self.keep_up(watch)
+        self.train_and_evaluate_if_due(watch)
         left = None if budget is None else budget - self._committed()
         started = time.perf_counter()
         chosen = self.chooser.choose(self.surrogate, self.state, n, left)
@@ -216,7 +216,7 @@ class AskTell(Learning):
             self._append("asked", queries=entries)
         return queries
 
-    def query(self, asked: Asked) -> Query:
+    def query(self, asked: QueryRecord) -> Query:
         """A query that was asked before, with its input."""
         f = self.ledger.read_array(asked.input)
         return Query(asked.id, asked.kind, asked.level, f, asked.row if asked.kind == "pool" else None, asked.step)
@@ -252,13 +252,13 @@ class AskTell(Learning):
                 f"{(self.task.out_channels, *grid)} (channels, grid). Nothing is changed."
             )
         values = self.task.checked_output(values[None], query.level, 1)[0]
-        first = self.state.twins(query, "told")
+        first = self.state.duplicate_queries(query, "told")
         self._append(
             "told", id=id, output=self.ledger.write_array(f"{id}-output", values).as_json(), cost=price,
             seconds=duration, **({"repeats": first[0].id} if first else {}),
         )  # fmt: skip
-        for twin in self.state.twins(query, "running"):
-            self.abandon(twin.id, f"{id} answered the same simulation")
+        for duplicate in self.state.duplicate_queries(query, "running"):
+            self.abandon(duplicate.id, f"{id} answered the same simulation")
 
     def fail(self, id: str, reason: str) -> None:
         """Record that a simulation gave nothing; its input may be asked for again."""
@@ -268,7 +268,7 @@ class AskTell(Learning):
         """Record that a simulation gave nothing, and its input is never to be asked for again."""
         self._append("abandoned", id=self._open_query(id).id, reason=str(reason))
 
-    def _open_query(self, id: str, late: bool = False) -> Asked:
+    def _open_query(self, id: str, late: bool = False) -> QueryRecord:
         """A query that waits for its answer; ``late`` allows one that was taken back: its output is as good.
 
         One that was abandoned because another answered the same simulation is still waited for by somebody.
@@ -278,14 +278,19 @@ class AskTell(Learning):
             raise RunError(f"run: nobody asked for {id!r}. Running now: {self._names(self.state.running)}.")
         if query.status == "running" or (late and query.status == "expired"):
             return query
-        if late and query.status == "abandoned" and query.output is None and self.state.twins(query, "told"):
+        if (
+            late
+            and query.status == "abandoned"
+            and query.output is None
+            and self.state.duplicate_queries(query, "told")
+        ):
             return query
         raise RunError(
             f"run: {id} was {query.status} already, nothing is changed. Running now: {self._names(self.state.running)}."
         )
 
     @staticmethod
-    def _names(queries: Sequence[Asked]) -> str:
+    def _names(queries: Sequence[QueryRecord]) -> str:
         names = [query.id for query in queries]
         return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "") if names else "nothing"
 

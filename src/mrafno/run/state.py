@@ -20,12 +20,19 @@ from mrafno.storage.ledger import Event
 
 Kind = Literal["initial", "pool", "test"]
 Status = Literal["running", "told", "failed", "abandoned", "expired"]
-#: Trainings whose held-in errors the run's own estimate is the median of.
+#: Names that version 0.1 wrote into "trained" events.
+_EARLIER_NAMES = {
+    "held_in_error": "out_of_fold_error",
+    "held_in_bound": "out_of_fold_bound",
+    "surprises": "prequential_errors",
+    "anew": "from_scratch",
+}
+#: Trainings whose out-of-fold errors the run's own estimate is the median of.
 _RECENT = 5
 
 
 @dataclass
-class Asked:
+class QueryRecord:
     """A query and what became of it.
 
     Attributes:
@@ -66,22 +73,22 @@ class Asked:
 class Training:
     """A fit: which queries it added, and how it ended.
 
-    It was ``brief``, or it learnt from all examples, going on from the last weights or ``anew``. ``surprises`` are the
-    relative errors on the added examples of the surrogate that had not learnt from them yet; ``held_in_bound`` is what
-    the mean of the held-in errors is below with 95 % confidence.
+    It was ``brief``, or a whole fit, which starts from the last weights or ``from_scratch``. ``prequential_errors`` are
+    the relative errors on the added examples before the surrogate was trained on them. ``out_of_fold_bound`` is an
+    upper 95 % confidence bound of the mean out-of-fold error.
     """
 
     added: tuple[str, ...]
     step: int
     loss: float | None
-    held_in_error: float | None
+    out_of_fold_error: float | None
     shift: float
     seconds: float
-    surprises: dict[str, float]
+    prequential_errors: dict[str, float]
     events: tuple[str, ...] = ()
     brief: bool = False
-    anew: bool = False
-    held_in_bound: float | None = None
+    from_scratch: bool = False
+    out_of_fold_bound: float | None = None
 
 
 @dataclass(frozen=True)
@@ -107,13 +114,13 @@ class RunState:
     given: tuple[int, ...] = ()
     #: All inputs of a task that is not one of ours.
     inputs: ArrayFile | None = None
-    queries: dict[str, Asked] = field(default_factory=dict)
+    queries: dict[str, QueryRecord] = field(default_factory=dict)
     trainings: list[Training] = field(default_factory=list)
     evaluations: list[Evaluation] = field(default_factory=list)
     #: How many trainings there were when it was last measured.
     measured: int = 0
     #: Ids of the examples learnt from, in the order in which the surrogate met them.
-    learnt: list[str] = field(default_factory=list)
+    trained_on: list[str] = field(default_factory=list)
     #: Failed queries whose inputs may be asked for as if they had not: the simulator was to be mended.
     forgiven: set[str] = field(default_factory=set)
     #: Why the last advance ended, if nothing has happened since, and when the last event was written.
@@ -156,12 +163,12 @@ class RunState:
         for values in examples:
             files = {name: ArrayFile.from_json(values[name]) for name in ("input", "output")}
             about = {"kind": "initial", "step": None, "status": "told", "asked": at, "answered": at, "imported": True}
-            query = Asked(**{**values, **files, **about})
+            query = QueryRecord(**{**values, **files, **about})
             self.queries[query.id] = query
 
     def _asked(self, at: float, *, queries: list[dict[str, Any]]) -> None:
         for values in queries:
-            query = Asked(**{**values, "asked": at, "input": ArrayFile.from_json(values["input"])})
+            query = QueryRecord(**{**values, "asked": at, "input": ArrayFile.from_json(values["input"])})
             self.queries[query.id] = query
 
     def _told(
@@ -195,8 +202,9 @@ class RunState:
 
     def _trained(self, at: float, *, added: list[str], events: list[str], **data: Any) -> None:
         del at
+        data = {_EARLIER_NAMES.get(name, name): value for name, value in data.items()}
         self.trainings.append(Training(added=tuple(added), events=tuple(events), **data))
-        self.learnt += added
+        self.trained_on += added
 
     def _evaluated(self, at: float, **data: Any) -> None:
         del at
@@ -211,21 +219,21 @@ class RunState:
 
     # Questions.
 
-    def imported(self, level: int) -> list[Asked]:
+    def imported(self, level: int) -> list[QueryRecord]:
         """Examples of a level that the run was given at its beginning."""
         return [q for q in self.queries.values() if q.imported and q.level == level]
 
-    def twins(self, query: Asked, *statuses: Status) -> list[Asked]:
+    def duplicate_queries(self, query: QueryRecord, *statuses: Status) -> list[QueryRecord]:
         """Other queries for the same simulation with one of these statuses: a lease ended, and it was asked again."""
         same = [q for q in self.of_kind(query.kind, *statuses) if (q.row, q.level) == (query.row, query.level)]
         return [q for q in same if q.id != query.id]
 
-    def of_kind(self, kind: Kind, *statuses: Status) -> list[Asked]:
+    def of_kind(self, kind: Kind, *statuses: Status) -> list[QueryRecord]:
         """Queries of a kind with one of these statuses (any, if none is given), as they were asked."""
         return [q for q in self.queries.values() if q.kind == kind and (not statuses or q.status in statuses)]
 
     @property
-    def running(self) -> list[Asked]:
+    def running(self) -> list[QueryRecord]:
         """Queries that wait for their answer."""
         return [q for q in self.queries.values() if q.status == "running"]
 
@@ -261,9 +269,9 @@ class RunState:
         return used | {row for row, times in failures.items() if times > self.settings.retries}
 
     @property
-    def unlearnt(self) -> list[Asked]:
+    def not_trained_on(self) -> list[QueryRecord]:
         """Told examples that the surrogate has not learnt from yet, in the order in which they were asked."""
-        known = set(self.learnt)
+        known = set(self.trained_on)
         return [q for q in self.queries.values() if q.kind != "test" and q.status == "told" and q.id not in known]
 
     def counts(self, levels: int, *statuses: Status) -> list[int]:
@@ -274,7 +282,7 @@ class RunState:
     @property
     def estimate(self) -> float | None:
         """The run's own estimate of its error: the median of the last held-in errors of single networks."""
-        errors = [t.held_in_error for t in self.trainings[-_RECENT:] if t.held_in_error is not None]
+        errors = [t.out_of_fold_error for t in self.trainings[-_RECENT:] if t.out_of_fold_error is not None]
         return median(errors) if errors else None
 
     @property
@@ -283,7 +291,7 @@ class RunState:
 
         None while the last few trainings do not all have one, so that no single lucky fit decides anything.
         """
-        bounds = [t.held_in_bound for t in self.trainings[-_RECENT:] if t.held_in_bound is not None]
+        bounds = [t.out_of_fold_bound for t in self.trainings[-_RECENT:] if t.out_of_fold_bound is not None]
         return median(bounds) if len(bounds) == _RECENT else None
 
     @property
@@ -312,12 +320,12 @@ class RunState:
             return "waiting for answers" if self.running else "waiting"
         return "running" if lock == "held" else "interrupted"
 
-    def surprises(self) -> list[tuple[Asked, float]]:
+    def prequential_errors(self) -> list[tuple[QueryRecord, float]]:
         """Every chosen example with the error of the surrogate that had not learnt from it yet."""
         return [
             (self.queries[id], error)
             for training in self.trainings
-            for id, error in training.surprises.items()
+            for id, error in training.prequential_errors.items()
             if self.queries[id].kind == "pool"
         ]
 

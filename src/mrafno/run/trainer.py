@@ -60,23 +60,24 @@ class Learning:
         A whole fit on few examples begins anew, but not one that is only made because it is the ``last``, or too short.
         The last one is made without anything new, too, where a brief fit took in what is known.
         """
-        new = [query.id for query in self.state.unlearnt]
+        new = [query.id for query in self.state.not_trained_on]
         unfinished = last and bool(self.state.trainings) and self.state.trainings[-1].brief
         if not new and not unfinished:
             return None
         surrogate = self.surrogate
-        ids, number = [*self.state.learnt, *new], len(self.state.trainings)
+        ids, number = [*self.state.trained_on, *new], len(self.state.trainings)
         going_on = brief or last or len(ids) >= _FEW or self._short(surrogate, ids)
-        anew = self.settings.retrain == "scratch" or not number or not going_on
-        surprises = self._surprises(surrogate, new)
+        from_scratch = self.settings.retrain == "scratch" or not number or not going_on
+        prequential_errors = self._prequential_errors(surrogate, new)
         started = time.perf_counter()
         try:
-            fit = self._fit(surrogate, ids, number, brief, anew, watch)
+            fit = self._fit(surrogate, ids, number, brief, from_scratch, watch)
             seconds = time.perf_counter() - started
             self._append(
                 "trained", added=new, step=self.state.step, loss=_number(fit.loss), seconds=seconds,
-                held_in_error=_number(fit.held_in_error), held_in_bound=_number(fit.held_in_bound), shift=fit.shift,
-                surprises=surprises, events=list(fit.events), brief=brief, anew=anew,
+                out_of_fold_error=_number(fit.out_of_fold_error), out_of_fold_bound=_number(fit.out_of_fold_bound),
+                shift=fit.shift,
+                prequential_errors=prequential_errors, events=list(fit.events), brief=brief, from_scratch=from_scratch,
             )  # fmt: skip
         except BaseException:
             if surrogate.fits != len(self.state.trainings):
@@ -95,7 +96,13 @@ class Learning:
         return self.settings.iterations is not None and self.settings.iterations < needed / 2
 
     def _fit(
-        self, surrogate: "Surrogate", ids: Sequence[str], number: int, brief: bool, anew: bool, watch: "Watch | None"
+        self,
+        surrogate: "Surrogate",
+        ids: Sequence[str],
+        number: int,
+        brief: bool,
+        from_scratch: bool,
+        watch: "Watch | None",
     ) -> "Fit":
         """The fit with this number, from 0."""
         data, s = self._dataset(ids), self.settings
@@ -104,9 +111,9 @@ class Learning:
         iterations = s.iterations if number else s.first or s.iterations
         if s.retrain == "scratch":
             return surrogate.fit(data, iterations=iterations, watch=watch)
-        return surrogate.fit(data, warm=not anew, brief=anew, iterations=iterations, watch=watch)
+        return surrogate.fit(data, warm=not from_scratch, brief=from_scratch, iterations=iterations, watch=watch)
 
-    def _surprises(self, surrogate: "Surrogate", ids: Sequence[str]) -> dict[str, float]:
+    def _prequential_errors(self, surrogate: "Surrogate", ids: Sequence[str]) -> dict[str, float]:
         """Relative errors on examples that were not learnt from yet."""
         if not surrogate.weights:
             return {}
@@ -115,10 +122,10 @@ class Learning:
             here = [id for id in ids if self.state.queries[id].level == level]
             if here:
                 f, y = (np.stack(part) for part in zip(*(self._example(id) for id in here), strict=True))
-                center = surrogate.predict(f, level).center
+                mean = surrogate.predict(f, level).mean
                 assert surrogate.normaliser is not None, "a surrogate that predicts has one"
                 typical = surrogate.normaliser.typical_norm(y.shape[2:])
-                errors = np.fmin(relative_l2(center, y, typical), _LARGEST)
+                errors = np.fmin(relative_l2(mean, y, typical), _LARGEST)
                 found.update(zip(here, map(float, errors), strict=True))
         return {id: found[id] for id in ids}
 
@@ -127,19 +134,19 @@ class Learning:
         whole = max((number for number, fit in enumerate(self.state.trainings, 1) if not fit.brief), default=0)
         ids = [id for training in self.state.trainings[:whole] for id in training.added]
         old = [self.state.queries[id] for id in ids]
-        new = [self.state.queries[id] for id in self.state.learnt[len(ids) :]] + self.state.unlearnt
-        if not new or not self.state.unlearnt:
+        new = [self.state.queries[id] for id in self.state.trained_on[len(ids) :]] + self.state.not_trained_on
+        if not new or not self.state.not_trained_on:
             return False
         share = self.settings.refresh
         more = len(new) > share * len(old)
         return more or math.fsum(q.cost for q in new) > share * math.fsum(q.cost for q in old)
 
-    def keep_up(self, watch: "Watch | None" = None, *, last: bool = False) -> None:
+    def train_and_evaluate_if_due(self, watch: "Watch | None" = None, *, last: bool = False) -> None:
         """Learn if there is enough new to learn from, measure if it is time; both at the ``last`` step of a run."""
         grown = self._grown()
         if last or grown:
             self.train(watch, last=not grown)
-        elif len(self.state.unlearnt) >= self.settings.new_examples(len(self.state.learnt)):
+        elif len(self.state.not_trained_on) >= self.settings.new_examples(len(self.state.trained_on)):
             self.train(watch, brief=True)
         if (last and self.state.outdated) or self.state.due:
             self.evaluate()
@@ -168,7 +175,7 @@ class Learning:
 
     def examples(self) -> Dataset:
         """All examples that the surrogate has learnt from."""
-        return self._dataset(self.state.learnt)
+        return self._dataset(self.state.trained_on)
 
     @property
     def surrogate(self) -> "Surrogate":
@@ -178,7 +185,7 @@ class Learning:
             for number in range(surrogate.fits, len(self.state.trainings)):
                 ids = [id for training in self.state.trainings[: number + 1] for id in training.added]
                 training = self.state.trainings[number]
-                self._fit(surrogate, ids, number, training.brief, training.anew or not number, None)
+                self._fit(surrogate, ids, number, training.brief, training.from_scratch or not number, None)
                 self._unsaved += self.state.trainings[number].seconds
             self._surrogate = surrogate
         return self._surrogate

@@ -46,7 +46,7 @@ def _error(future: Future[Any]) -> BaseException | None:
     return CancelledError() if future.cancelled() else future.exception()
 
 
-class Simulations:
+class Scheduler:
     """Queries in flight on an executor.
 
     When a worker dies, nobody knows which of the queries in flight is to blame. So each of them, and from then on every

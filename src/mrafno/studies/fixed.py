@@ -129,14 +129,14 @@ def run_job(job: Job, folder: Path, watch: Watch | None = None) -> dict[str, Any
         "version": __version__,
         "seconds": time.perf_counter() - start,
         "threads": torch.get_num_threads(),
-        "held_in_error": fit.held_in_error if math.isfinite(fit.held_in_error) else None,
+        "out_of_fold_error": fit.out_of_fold_error if math.isfinite(fit.out_of_fold_error) else None,
         "shift": fit.shift,
         "events": list(fit.events),
         "metrics": evaluate(surrogate, f, truth).as_json(),
     }
     if job.seed == 0 and job.mix == "mixed":
         shown = surrogate.predict(f[:SHOWN])
-        result["shown"] = {"mean": shown.center.tolist(), "std": shown.std.tolist()}
+        result["shown"] = {"mean": shown.mean.tolist(), "std": shown.std.tolist()}
     folder.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     part.write_text(json.dumps(result))

@@ -36,8 +36,8 @@ def run_and_report(
         inner = bar.add_task("", total=100, visible=workers == 1)
 
         def watch(job: Job, share: float, loss: float, error: float) -> None:
-            held_in = f", held-in error {error:.4f}" if np.isfinite(error) else ""
-            text = f"{job.method} {job.mix} seed {job.seed}: loss {loss:.3f}{held_in}"
+            out_of_fold = f", held-in error {error:.4f}" if np.isfinite(error) else ""
+            text = f"{job.method} {job.mix} seed {job.seed}: loss {loss:.3f}{out_of_fold}"
             bar.update(inner, completed=int(100 * share), description=text)
 
         def done(job: Job, result: dict[str, Any]) -> None:

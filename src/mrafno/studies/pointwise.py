@@ -100,7 +100,7 @@ def predicted(result: Result, f: Array) -> Fields:
         raise MrafnoError(f"study: {result.folder} holds no surrogate{why}. Go on with the run: without --report.")
     step = result.state.trainings[max(reader.surrogate.fits, 1) - 1].step
     last = [e for e in result.state.measurements if e.step <= step][-1]
-    return Fields(prediction.center, step, last.cost, last.metrics["relative_l2"])
+    return Fields(prediction.mean, step, last.cost, last.metrics["relative_l2"])
 
 
 def error_cells(fields: Mapping[str, Fields], errors: Mapping[str, Array]) -> Cells:

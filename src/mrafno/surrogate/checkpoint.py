@@ -35,9 +35,28 @@ from mrafno.surrogate.operator.fno import NetworkSettings
 from mrafno.surrogate.training.loop import TrainingSettings
 
 #: Raised when a reader of the last version could misread a new file; then UPGRADES learns to read the last version's.
-VERSION = 1
+VERSION = 2
+
+
+def _upgraded_from_1(values: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 had other names for some settings and attributes."""
+    network = {"reach": "stencil_radius", "refined": "correction_width"}
+    training = {"few": "small_data_size", "apart": "level_embedding_scale", "held_in": "out_of_fold"}
+    own = {"held_in": "out_of_fold", "learnt": "trained_levels"}
+
+    def renamed(old: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+        return {names.get(name, name): value for name, value in old.items()}
+
+    return {
+        **renamed(values, own),
+        "network": renamed(values["network"], network),
+        "training": renamed(values["training"], training),
+        "version": 2,
+    }
+
+
 #: From each older version, how its description becomes one of the next version.
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _upgraded_from_1}
 
 #: Where a run keeps its checkpoint.
 RUN_FOLDER = "surrogate"
@@ -109,9 +128,9 @@ def _loaded(folder: Path, described: dict[str, Any], device: str, model: Build |
         if described["normaliser"] is not None:
             surrogate.normaliser = Normaliser.from_json(described["normaliser"])
         surrogate.shift, surrogate.fits = float(described["shift"]), int(described["fits"])
-        surrogate.learnt = tuple(int(level) for level in described["learnt"])
+        surrogate.trained_levels = tuple(int(level) for level in described["trained_levels"])
         # Those written before coverage was measured do not say it.
-        surrogate.held_in = int(described.get("held_in", 0))
+        surrogate.out_of_fold = int(described.get("out_of_fold", 0))
         surrogate.coverage = {str(p): float(share) for p, share in described.get("coverage", {}).items()}
         _restore(surrogate, tensors)
     except CheckpointError:
@@ -158,9 +177,9 @@ def _described(surrogate: Surrogate) -> dict[str, Any]:
         "dtype": str(surrogate.dtype).removeprefix("torch."),
         "normaliser": None if surrogate.normaliser is None else surrogate.normaliser.as_json(),
         "shift": surrogate.shift,
-        "held_in": surrogate.held_in,
+        "out_of_fold": surrogate.out_of_fold,
         "coverage": surrogate.coverage,
-        "learnt": list(surrogate.learnt),
+        "trained_levels": list(surrogate.trained_levels),
         "fits": surrogate.fits,
     }
 
@@ -257,6 +276,7 @@ def _restore(surrogate: Surrogate, tensors: dict[str, Tensor]) -> None:
     groups: dict[str, dict[str, Tensor]] = {group: {} for group in surrogate.stacks}
     for name, value in tensors.items():
         group, _, rest = name.partition(":")
+        rest = re.sub(r"^refine\.", "corrections.", rest)  # version 1's name for them
         if value.is_floating_point() and value.dtype != surrogate.dtype:
             raise ValueError(f"{name} is {value.dtype}, not {surrogate.dtype}")
         # A copy lies where torch puts its own tensors: products round differently at odd addresses.

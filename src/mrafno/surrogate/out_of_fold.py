@@ -11,9 +11,9 @@ from scipy.special import ndtri, stdtrit
 
 from mrafno.data.dataset import Dataset, Normaliser
 from mrafno.grids import Array, relative_l2
-from mrafno.simulation.query import Prediction
 from mrafno.surrogate.operator.fno import MemberFNO
-from mrafno.surrogate.training.batches import HeldIn
+from mrafno.surrogate.prediction import Prediction
+from mrafno.surrogate.training.batches import OutOfFoldRows
 from mrafno.surrogate.training.divergence import detached
 from mrafno.surrogate.uncertainty import INTERVALS, best_shift
 
@@ -29,11 +29,11 @@ _APART = 50
 
 
 @dataclass(frozen=True)
-class HeldInExamples:
+class OutOfFoldExamples:
     """Examples and, for each member and level, the rows of them that the member was not trained on."""
 
     data: Dataset
-    rows: HeldIn
+    rows: OutOfFoldRows
 
     @property
     def levels(self) -> list[int]:
@@ -126,8 +126,8 @@ class Answers:
     def _left_out(self, shift: float) -> Iterator[tuple[Array, Array, Array]]:
         """Of each level: residuals ``(n, d)`` of what was left out, noise ``(n,)``, variance beyond it ``(n, d)``."""
         for told in self.told.values():
-            prediction = Prediction(told.prediction.mean, told.prediction.log_var + shift)
-            n, m = len(told.truth), prediction.samples
+            prediction = Prediction(told.prediction.samples, told.prediction.log_var + shift)
+            n, m = len(told.truth), prediction.sample_count
             own = (m - 1) / m if self.members > 1 else 0.0
             residual = told.truth - self._single(told)
             yield residual.reshape(n, -1), prediction.noise, (1 + own) * prediction.spread.reshape(n, -1)
@@ -135,8 +135,8 @@ class Answers:
     def _single(self, told: Told) -> Array:
         """What the member that left an example out says of it; the mean where there is one network only."""
         if self.members == 1:
-            return told.prediction.center
-        return np.asarray(told.prediction.mean[told.owners, np.arange(len(told.owners))])
+            return told.prediction.mean
+        return np.asarray(told.prediction.samples[told.owners, np.arange(len(told.owners))])
 
 
 class Reporter:
@@ -145,8 +145,10 @@ class Reporter:
     Measuring takes as long as a few iterations, so there are :data:`_APART` of them between two measurements.
     """
 
-    def __init__(self, surrogate: "Surrogate", held_in: HeldInExamples, watch: Watch | None, iterations: int) -> None:
-        self.surrogate, self.held_in, self.watch = surrogate, held_in, watch
+    def __init__(
+        self, surrogate: "Surrogate", out_of_fold: OutOfFoldExamples, watch: Watch | None, iterations: int
+    ) -> None:
+        self.surrogate, self.out_of_fold, self.watch = surrogate, out_of_fold, watch
         self.times = min(10, iterations // _APART)
         self.error, self.measured = math.nan, 0
 
@@ -157,5 +159,5 @@ class Reporter:
         if int(self.times * done) > self.measured:
             self.measured = int(self.times * done)
             self.surrogate.weights = detached(network)
-            self.error = self.held_in.ask(self.surrogate, self.held_in.levels[-1:]).error()
+            self.error = self.out_of_fold.ask(self.surrogate, self.out_of_fold.levels[-1:]).error()
         self.watch(done, float(np.mean(losses)), self.error)

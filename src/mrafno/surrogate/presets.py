@@ -28,7 +28,7 @@ def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSet
         # Multiplying by a distance to the boundary helps smooth outputs; thin layers in one dimension it hurts.
         values["zero"] = domain.zero_boundary if two else ()
         # In two dimensions the shipped tasks' coarse meshes are good enough for corrections to change nothing.
-        values["reach"] = 2 if domain.levels > 1 and not two else 0
+        values["stencil_radius"] = 2 if domain.levels > 1 and not two else 0
     coarsest = min(min(grid.shape) for grid in domain.grids)
     values["modes"] = tuple(min(k, coarsest // 2) for k in values["modes"])
     shape = {
@@ -38,19 +38,19 @@ def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSet
         "dim": domain.dim,
     }
     values = {**shape, **values, **_checked(NetworkSettings, changes)}
-    if values.get("reach"):
+    if values.get("stencil_radius"):
         values = {"spacing": tuple(float(axis[1] - axis[0]) for axis in domain.grids[0].axes), **values}
     return NetworkSettings(**values)
 
 
 def suited(settings: NetworkSettings, data: Dataset) -> NetworkSettings:
     """Without corrections from mesh to mesh if inputs vary between the points where layers would work for them."""
-    if not settings.reach:
+    if not settings.stencil_radius:
         return settings
     grids, lengths = data.domain.grids, periods(data.domain)
     inputs = [(Mesh.of(grid.axes, lengths), f) for grid, f in zip(grids, data.inputs, strict=True) if len(f)]
     resolved = all(resolves(mesh, settings.spacing, torch.as_tensor(f)) for mesh, f in inputs)
-    return settings if resolved else replace(settings, reach=0, spacing=())
+    return settings if resolved else replace(settings, stencil_radius=0, spacing=())
 
 
 def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingSettings:
@@ -71,14 +71,14 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "iterations": 1500,
             "batch": 20,
             "points": 32,
-            "few": 400,
+            "small_data_size": 400,
             "warm_iterations": 400,
             "early_iterations": 1100,
             "brief_iterations": 25,
             "brief_batch": 10,
         }
     else:
-        values = {"iterations": 4000, "batch": 40, "few": 400, "warm_batch": 40, "warm_rate": 2e-3}
+        values = {"iterations": 4000, "batch": 40, "small_data_size": 400, "warm_batch": 40, "warm_rate": 2e-3}
     return TrainingSettings(**{**values, **_checked(TrainingSettings, changes)})
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from mrafno.grids import Array
-from mrafno.simulation.query import Prediction
+from mrafno.surrogate.prediction import Prediction
 
 #: Central intervals whose coverage is measured.
 INTERVALS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
@@ -25,15 +25,15 @@ def gaussian_nll(prediction: Prediction, truth: Array) -> Array:
     """
     n, d = len(truth), int(np.prod(truth.shape[1:]))
     noise = prediction.noise
-    residual = (truth - prediction.center).reshape(n, d)
+    residual = (truth - prediction.mean).reshape(n, d)
     squares = np.sum(residual**2, axis=1)
-    if prediction.samples == 1:
+    if prediction.sample_count == 1:
         return np.asarray(0.5 * (d * np.log(2 * np.pi * noise) + squares / noise))
-    deviations = (prediction.mean - prediction.center).reshape(prediction.samples, n, d) / math.sqrt(
-        prediction.samples - 1
+    deviations = (prediction.samples - prediction.mean).reshape(prediction.sample_count, n, d) / math.sqrt(
+        prediction.sample_count - 1
     )
     gram = np.einsum("snd,tnd->nst", deviations, deviations, optimize=True) / noise[:, None, None]
-    inner = np.eye(prediction.samples) + gram
+    inner = np.eye(prediction.sample_count) + gram
     projected = np.einsum("snd,nd->ns", deviations, residual, optimize=True)
     solved = np.linalg.solve(inner, projected[..., None])[..., 0]
     quadratic = (squares - np.sum(projected * solved, axis=1) / noise) / noise
@@ -43,7 +43,7 @@ def gaussian_nll(prediction: Prediction, truth: Array) -> Array:
 def marginal_nll(prediction: Prediction, truth: Array) -> Array:
     """Negative log likelihood of each output, ``(n,)`` nats, every value by itself."""
     variance = prediction.std**2
-    values = np.log(2 * np.pi * variance) + (truth - prediction.center) ** 2 / variance
+    values = np.log(2 * np.pi * variance) + (truth - prediction.mean) ** 2 / variance
     return np.asarray(0.5 * values.reshape(len(truth), -1).sum(axis=1))
 
 

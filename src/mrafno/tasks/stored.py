@@ -8,7 +8,7 @@ from mrafno.tasks import TASKS, Task, get_task
 from mrafno.tasks.function import CandidateTask
 
 
-class OutsideTask(CandidateTask):
+class ExternalTask(CandidateTask):
     """A task whose outputs come from elsewhere: inputs and meshes are known, a simulator is not."""
 
     @property
@@ -65,7 +65,7 @@ def task_from_json(values: dict[str, Any], inputs: Array | None) -> Task:
         return task
     if inputs is None:
         raise TaskError(f"{values['name']}: its inputs are missing.")
-    outside = OutsideTask(
+    outside = ExternalTask(
         inputs,
         values["resolutions"],
         values["costs"],
@@ -82,7 +82,7 @@ def task_from_json(values: dict[str, Any], inputs: Array | None) -> Task:
     return outside
 
 
-def same_task(task: Task, values: dict[str, Any]) -> None:
+def check_same_task(task: Task, values: dict[str, Any]) -> None:
     """Raise unless a task is the one that was described."""
     now = task_as_json(task)
     told = ("name", "resolutions", "costs", "in_channels", "out_channels", "layout", "interpolation", "zero_boundary")

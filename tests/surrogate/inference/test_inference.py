@@ -57,7 +57,7 @@ def made(kind, domain=LINE, *, iterations=12, seed=0, network=None, training=Non
 
 
 def equal(a, b):
-    return np.array_equal(a.mean, b.mean) and np.array_equal(a.log_var, b.log_var)
+    return np.array_equal(a.samples, b.samples) and np.array_equal(a.log_var, b.log_var)
 
 
 # The protocol.
@@ -70,15 +70,15 @@ def test_fits_and_predicts(kind, domain):
     fit = surrogate.fit(data_of(domain))
     assert math.isfinite(fit.loss)
     assert fit.events == ()
-    assert surrogate.samples == SAMPLES[kind]
+    assert surrogate.sample_count == SAMPLES[kind]
     for level in (None, 0, 1):
         grid = domain.grids[-1 if level is None else level]
         prediction = surrogate.predict(np.ones((4, domain.in_channels, *grid.shape)), level)
-        assert prediction.mean.shape == (SAMPLES[kind], 4, domain.out_channels, *grid.shape)
+        assert prediction.samples.shape == (SAMPLES[kind], 4, domain.out_channels, *grid.shape)
         assert prediction.log_var.shape == (SAMPLES[kind], 4)
-        assert np.isfinite(prediction.mean).all()
+        assert np.isfinite(prediction.samples).all()
         assert np.isfinite(prediction.log_var).all()
-        assert prediction.mean.dtype == np.float64
+        assert prediction.samples.dtype == np.float64
     features = surrogate.features(np.ones((4, domain.in_channels, *domain.grids[1].shape)))
     assert features.shape == (4, 6, *domain.grids[1].shape)
 
@@ -121,7 +121,7 @@ def test_float64_and_float32_agree_at_the_start():
         surrogate = made("ensemble", dtype=dtype, iterations=3)
         surrogate.fit(data_of(LINE))
         assert {str(w.dtype) for w in surrogate.weights.values()} == {f"torch.{dtype}"}
-        means.append(surrogate.predict(f).mean)
+        means.append(surrogate.predict(f).samples)
     np.testing.assert_allclose(means[0], means[1], atol=1e-3)
     assert not np.array_equal(*means)
 
@@ -134,7 +134,7 @@ def test_a_member_does_not_depend_on_the_others():
         surrogate = made("ensemble", members=members, dtype="float64")
         surrogate.fit(data_of(LINE, (10, 10)))
         predictions.append(surrogate.predict(f, units="normalised"))
-    np.testing.assert_allclose(predictions[0].mean, predictions[1].mean[:2], atol=1e-9)
+    np.testing.assert_allclose(predictions[0].samples, predictions[1].samples[:2], atol=1e-9)
 
 
 def test_point_is_an_ensemble_of_one_with_the_composite_loss():
@@ -151,7 +151,7 @@ def test_point_is_an_ensemble_of_one_with_the_composite_loss():
 
 @pytest.fixture(scope="module")
 def fitted():
-    surrogate = made("ensemble", training={"held_in": 0.2})
+    surrogate = made("ensemble", training={"out_of_fold": 0.2})
     surrogate.fit(data_of(LINE))
     return surrogate
 
@@ -164,11 +164,11 @@ def fitted_plane():
 
 
 def test_predicts_on_a_grid_it_never_saw(fitted, fitted_plane):
-    assert fitted.predict(np.ones((2, 1, 57))).mean.shape == (3, 2, 1, 57)
-    assert fitted_plane.predict(np.ones((2, 2, 11, 4))).mean.shape == (4, 2, 3, 11, 4)
+    assert fitted.predict(np.ones((2, 1, 57))).samples.shape == (3, 2, 1, 57)
+    assert fitted_plane.predict(np.ones((2, 2, 11, 4))).samples.shape == (4, 2, 3, 11, 4)
     cells = Grid((57,), ("cells",))
-    on_cells = fitted.predict(np.ones((2, 1, 57)), grid=cells).mean
-    assert not np.array_equal(on_cells, fitted.predict(np.ones((2, 1, 57))).mean)
+    on_cells = fitted.predict(np.ones((2, 1, 57)), grid=cells).samples
+    assert not np.array_equal(on_cells, fitted.predict(np.ones((2, 1, 57))).samples)
 
 
 def test_prediction_converges_as_the_grid_is_refined(fitted):
@@ -176,7 +176,7 @@ def test_prediction_converges_as_the_grid_is_refined(fitted):
     answers = []
     for n in (20, 39, 77, 153):
         grid = Grid((n,), ("nodes",))
-        answers.append(fitted.predict(np.sin(TAU * grid.axes[0])[None, None], grid=grid).mean[..., :: (n - 1) // 19])
+        answers.append(fitted.predict(np.sin(TAU * grid.axes[0])[None, None], grid=grid).samples[..., :: (n - 1) // 19])
     steps = [np.abs(a - b).max() for a, b in itertools.pairwise(answers)]
     assert steps[1] < steps[0] / 3
     assert steps[2] < steps[1] / 3
@@ -186,7 +186,7 @@ def test_units_are_consistent(fitted):
     f = waves(LINE, (0, 3), seed=5)[1][0]
     physical, normalised = fitted.predict(f), fitted.predict(f, units="normalised")
     scale, shift = fitted.normaliser.out_std[0], fitted.normaliser.out_mean[0]
-    np.testing.assert_allclose(physical.mean, normalised.mean * scale + shift, rtol=1e-12)
+    np.testing.assert_allclose(physical.samples, normalised.samples * scale + shift, rtol=1e-12)
     np.testing.assert_allclose(physical.log_var, normalised.log_var + 2 * math.log(scale), rtol=1e-12)
     np.testing.assert_allclose(physical.std, normalised.std * scale, rtol=1e-9)
 
@@ -199,7 +199,7 @@ def test_scaling_the_problem_scales_the_prediction():
         surrogate = made("ensemble", dtype="float64", iterations=6)
         surrogate.fit(Dataset.of(LINE, pairs))
         predictions.append(surrogate.predict(a * waves(LINE, (0, 3), seed=5)[1][0] + b))
-    np.testing.assert_allclose(predictions[0].mean * 1e3 + 17, predictions[1].mean, rtol=1e-6)
+    np.testing.assert_allclose(predictions[0].samples * 1e3 + 17, predictions[1].samples, rtol=1e-6)
     np.testing.assert_allclose(predictions[0].std * 1e3, predictions[1].std, rtol=1e-6)
 
 
@@ -209,14 +209,14 @@ def test_chunks_change_nothing(fitted_plane, monkeypatch):
     monkeypatch.setattr(base, "_CHUNK_NUMBERS", 2 * 4 * 8 * 72)  # two examples at a time
     assert len(fitted_plane._chunks(f, fitted_plane._placed(f, None, None)[2], 4)) == 4
     parts = fitted_plane.predict(f)
-    np.testing.assert_allclose(parts.mean, whole.mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(parts.samples, whole.samples, rtol=0, atol=1e-12)
     np.testing.assert_allclose(parts.log_var, whole.log_var, rtol=0, atol=1e-12)
     np.testing.assert_allclose(fitted_plane.features(f), features, rtol=0, atol=1e-12)
 
 
 def test_levels_are_told_apart(fitted):
     f = waves(LINE, (3, 0), seed=5)[0][0]
-    assert not np.allclose(fitted.predict(f, 0).mean, fitted.predict(f, 1).mean)
+    assert not np.allclose(fitted.predict(f, 0).samples, fitted.predict(f, 1).samples)
 
 
 def test_known_zero_boundaries_are_kept_in_physical_units():
@@ -224,7 +224,7 @@ def test_known_zero_boundaries_are_kept_in_physical_units():
     rng = np.random.default_rng(0)
     surrogate = made("ensemble", domain)
     surrogate.fit(Dataset.of(domain, [(rng.standard_normal((6, 1, 6, 6)), 5 + rng.standard_normal((6, 1, 6, 6)))]))
-    mean = surrogate.predict(rng.standard_normal((2, 1, 6, 6))).mean
+    mean = surrogate.predict(rng.standard_normal((2, 1, 6, 6))).samples
     assert (mean[..., 0, :] == 0).all()
     assert (mean[..., -1, :] == 0).all()
     assert (mean[..., :, 0] == 0).all()
@@ -323,7 +323,7 @@ def test_warm_is_ahead_of_cold_after_the_same_few_steps(kind):
     for warm in (True, False):
         again = copy.deepcopy(surrogate)
         again.fit(train, warm=warm, iterations=6)
-        errors.append(relative_l2(again.predict(test[0]).center, test[1]).mean())
+        errors.append(relative_l2(again.predict(test[0]).mean, test[1]).mean())
     assert errors[0] < 0.9 * errors[1]
 
 
@@ -340,24 +340,24 @@ def test_one_warm_step_of_no_length_is_where_it_was():
     before = surrogate.predict(f)
     surrogate.training = surrogate.training.changed(warm_rate=1e-12)
     surrogate.fit(data_of(LINE), warm=True, iterations=1)
-    np.testing.assert_allclose(surrogate.predict(f).mean, before.mean, atol=1e-5)
+    np.testing.assert_allclose(surrogate.predict(f).samples, before.samples, atol=1e-5)
 
 
-def test_held_in_error_is_that_of_the_members_that_left_rows_out():
+def test_out_of_fold_error_is_that_of_the_members_that_left_rows_out():
     data = data_of(LINE, (10, 10))
-    surrogate = made("ensemble", training={"held_in": 0.2})
+    surrogate = made("ensemble", training={"out_of_fold": 0.2})
     fit = surrogate.fit(data)
-    held_in = base.folds(data.sizes, 0.2, 3, 0)
+    out_of_fold = base.folds(data.sizes, 0.2, 3, 0)
     errors = []
     for member in range(3):
-        rows = held_in[member][1]
+        rows = out_of_fold[member][1]
         prediction = surrogate.predict(data.inputs[1][rows], 1)
-        errors.append(relative_l2(prediction.mean[member], data.outputs[1][rows]))
-    np.testing.assert_allclose(fit.held_in_error, np.concatenate(errors).mean(), rtol=1e-5)
+        errors.append(relative_l2(prediction.samples[member], data.outputs[1][rows]))
+    np.testing.assert_allclose(fit.out_of_fold_error, np.concatenate(errors).mean(), rtol=1e-5)
 
 
 def test_the_shift_is_in_the_prediction():
-    surrogate = made("ensemble", training={"held_in": 0.2})
+    surrogate = made("ensemble", training={"out_of_fold": 0.2})
     fit = surrogate.fit(data_of(LINE, (10, 10)))
     assert fit.shift == surrogate.shift != 0.0
     before = surrogate.predict(np.ones((1, 1, 20))).log_var
@@ -393,7 +393,7 @@ def test_no_finite_data_gives_nan(name, loss):
         prediction = surrogate.predict(pairs[1][0])
         assert math.isfinite(fit.loss)
         assert fit.events == ()
-        for values in (prediction.mean, prediction.log_var, prediction.std):
+        for values in (prediction.samples, prediction.log_var, prediction.std):
             assert np.isfinite(values).all()
 
 
@@ -421,9 +421,9 @@ def test_a_member_that_diverges_is_restarted_and_reported(monkeypatch):
     fit = surrogate.fit(data)
     assert fit.events == ("member 1 diverged at step 0 and was restarted",)
     a, b = surrogate.predict(f, units="normalised"), healthy.predict(f, units="normalised")
-    assert np.isfinite(a.mean).all()
-    assert np.array_equal(a.mean[[0, 2]], b.mean[[0, 2]])
-    assert not np.array_equal(a.mean[1], b.mean[1])
+    assert np.isfinite(a.samples).all()
+    assert np.array_equal(a.samples[[0, 2]], b.samples[[0, 2]])
+    assert not np.array_equal(a.samples[1], b.samples[1])
 
 
 def test_a_network_that_always_diverges_is_an_error(monkeypatch):
@@ -462,13 +462,13 @@ def test_the_ensemble_learns_a_linear_operator_and_knows_its_error():
     fit = surrogate.fit(Dataset.of(CIRCLE, derivative((40, 40), 0)))
     f, y = derivative((0, 60), 1)[1]
     prediction = surrogate.predict(f)
-    error = relative_l2(prediction.center, y).mean()
-    singles = np.mean([relative_l2(mean, y).mean() for mean in prediction.mean])
+    error = relative_l2(prediction.mean, y).mean()
+    singles = np.mean([relative_l2(mean, y).mean() for mean in prediction.samples])
     assert error < 0.04
     assert error < singles
-    # The held-in error is a single member's.
-    assert 0.5 < fit.held_in_error / singles < 2
-    inside = np.abs(y - prediction.center) < 1.645 * prediction.std
+    # The out-of-fold error is a single member's.
+    assert 0.5 < fit.out_of_fold_error / singles < 2
+    inside = np.abs(y - prediction.mean) < 1.645 * prediction.std
     assert 0.7 < inside.mean() < 0.99
 
 
@@ -548,7 +548,9 @@ def test_dropout_masks_have_their_rate_and_keep_the_mean():
 def test_a_dropout_sample_is_one_network_for_all_inputs(fitted_plane):
     """Asked alone or in company, an input gets the same samples: the pool's Gram matrices need that."""
     f = waves(PLANE, (0, 5), seed=5)[1][0]
-    np.testing.assert_allclose(fitted_plane.predict(f).mean[:, 2:3], fitted_plane.predict(f[2:3]).mean, atol=1e-12)
+    np.testing.assert_allclose(
+        fitted_plane.predict(f).samples[:, 2:3], fitted_plane.predict(f[2:3]).samples, atol=1e-12
+    )
     assert fitted_plane.predict(f).spread.max() > 0
 
 
@@ -564,7 +566,7 @@ def test_every_kind_is_a_surrogate_with_its_name():
 def test_sgld_gives_all_its_samples_after_few_steps():
     surrogate = made("sgld", samples=20, iterations=100)
     surrogate.fit(data_of(LINE))
-    assert surrogate.predict(np.ones((1, 1, 20))).samples == surrogate.samples == 20
+    assert surrogate.predict(np.ones((1, 1, 20))).sample_count == surrogate.sample_count == 20
 
 
 def test_sgld_of_one_example_is_finite():
@@ -573,7 +575,7 @@ def test_sgld_of_one_example_is_finite():
     fit = surrogate.fit(data)
     assert math.isfinite(fit.loss)
     assert fit.events == ()
-    assert np.isfinite(surrogate.predict(data.inputs[1]).mean).all()
+    assert np.isfinite(surrogate.predict(data.inputs[1]).samples).all()
 
 
 def test_sgld_reports_a_restart_while_it_optimises(monkeypatch):
@@ -586,7 +588,7 @@ def test_svi_can_begin_with_few_values():
 
 
 def test_warm_members_go_on_leaving_out_what_they_left_out():
-    """Else the held-in error and the calibration of a warm fit are measured on examples that were trained on."""
+    """Else the out-of-fold error and the calibration of a warm fit are measured on examples that were trained on."""
     before, after = (base.folds((n,), 0.1, 5, 0) for n in (40, 41))
     for a, b in zip(before, after, strict=True):
         assert set(a[0].tolist()) <= set(b[0].tolist())
@@ -656,7 +658,7 @@ def test_a_level_without_examples_is_predicted_as_the_nearest_below(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fit_that_fails_at_its_end_leaves_everything_as_it_was(kind, warm, monkeypatch):
     surrogate, other = made(kind), made(kind)
-    names = ("normaliser", "shift", "learnt", "fits", *surrogate.stacks)
+    names = ("normaliser", "shift", "trained_levels", "fits", *surrogate.stacks)
     data = data_of(LINE)
     for one in (surrogate, other):
         one.fit(data)

@@ -124,13 +124,13 @@ def test_fit_predict_save_load_and_go_on(build, domain, tmp_path):
     assert np.isfinite(fit.loss)
     f = examples(domain, seed=1).inputs[-1]
     prediction = surrogate.predict(f)
-    assert prediction.mean.shape == (2, 6, domain.out_channels, *domain.grids[-1].shape)
+    assert prediction.samples.shape == (2, 6, domain.out_channels, *domain.grids[-1].shape)
     assert prediction.spread.max() > 0
-    assert surrogate.predict(f[..., ::2]).mean.shape[-1] == f[..., ::2].shape[-1]
+    assert surrogate.predict(f[..., ::2]).samples.shape[-1] == f[..., ::2].shape[-1]
 
     surrogate.save(tmp_path)
     again = Surrogate.load(tmp_path, model=lambda: build(domain))
-    assert np.array_equal(again.predict(f).mean, prediction.mean)
+    assert np.array_equal(again.predict(f).samples, prediction.samples)
     assert np.array_equal(again.predict(f).log_var, prediction.log_var)
     for one in (surrogate, again):
         one.fit(examples(domain, n=8), warm=True, iterations=3)
@@ -146,7 +146,7 @@ def test_the_same_seed_gives_the_same_bits_and_training_learns():
     torch.rand(3)  # whatever others do to the global generator
     two.fit(data)
     assert all(torch.equal(value, two.weights[name]) for name, value in one.weights.items())
-    assert first.held_in_error < 0.3
+    assert first.out_of_fold_error < 0.3
 
 
 def test_complex_weights_take_the_same_steps_as_torch_gives_them():
@@ -208,7 +208,7 @@ def test_a_point_network(tmp_path):
     surrogate.fit(data)
     surrogate.save(tmp_path)
     again = Point.load(tmp_path, model=lambda: Plain(LINE))
-    assert np.array_equal(again.predict(data.inputs[1]).mean, surrogate.predict(data.inputs[1]).mean)
+    assert np.array_equal(again.predict(data.inputs[1]).samples, surrogate.predict(data.inputs[1]).samples)
 
 
 def test_a_checkpoint_needs_the_same_model(tmp_path):

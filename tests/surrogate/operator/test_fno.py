@@ -203,7 +203,7 @@ def test_levels_begin_as_far_apart_as_told():
     """The rows of the first map that see the level are scaled, nothing else; at 0 all levels are one."""
     settings = settings_of()
     usual, near = MemberFNO(settings, 1).initialise([3]), MemberFNO(settings, 1)
-    near.apart = 0.25
+    near.level_embedding_scale = 0.25
     near.initialise([3])
     first = settings.in_channels + settings.dim
     for (name, a), b in zip(usual.named_parameters(), near.parameters(), strict=True):
@@ -211,7 +211,7 @@ def test_levels_begin_as_far_apart_as_told():
         if name == "lift_in.weight":
             expected[..., first:] *= 0.25
         assert torch.equal(b, expected)
-    near.apart = 0.0
+    near.level_embedding_scale = 0.0
     f, mesh = torch.randn(1, 2, settings.in_channels, 16), Mesh.of([np.arange(16) / 16], [1.0])
     with torch.no_grad():
         means = [near.initialise([3])(f, mesh, level)[0] for level in range(settings.levels)]

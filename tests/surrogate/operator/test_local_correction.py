@@ -36,15 +36,15 @@ def network_of(dim=1, levels=3, **changes):
         hidden=6,
         layers=2,
         modes=(3, 2)[:dim],
-        reach=2,
+        stencil_radius=2,
         spacing=(1 / 8, 1 / 6)[:dim],
-        refined=5,
+        correction_width=5,
         **changes,
     )
     network = MemberFNO(settings, 2, torch.float64).initialise([1, 2])
     with torch.no_grad():
-        for refinement in network.refine:
-            for values in refinement.last.parameters():
+        for correction in network.corrections:
+            for values in correction.last.parameters():
                 values.copy_(torch.randn(values.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64))
     return network
 
@@ -60,8 +60,8 @@ def on_mesh(function, coarse, mesh):
 
 def without(network):
     """The same layers without corrections."""
-    base = MemberFNO(dataclasses.replace(network.settings, reach=0), network.members, torch.float64)
-    base.load_state_dict({k: v for k, v in network.state_dict().items() if not k.startswith("refine")})
+    base = MemberFNO(dataclasses.replace(network.settings, stencil_radius=0), network.members, torch.float64)
+    base.load_state_dict({k: v for k, v in network.state_dict().items() if not k.startswith("corrections")})
     return base
 
 
@@ -140,12 +140,12 @@ def test_equals_a_plain_version(layout, level):
             v = CubicSpline(np.append(x, 1.0), closed, axis=1, bc_type="periodic")(z)
         else:
             v = CubicSpline(x, v, axis=1)(z)
-        for refinement in network.refine[:level]:
-            v = v + correction(refinement, member, v, z, layout == "periodic")
+        for correction in network.corrections[:level]:
+            v = v + correction(correction, member, v, z, layout == "periodic")
         np.testing.assert_allclose(mean[member, example].numpy(), v, rtol=0, atol=1e-12)
 
 
-def correction(refinement, member, v, z, periodic):
+def correction(correction, member, v, z, periodic):
     out = np.zeros_like(v)
     for j, at in enumerate(z):
         seen = list(v[:, j])
@@ -155,11 +155,11 @@ def correction(refinement, member, v, z, periodic):
                 known = np.interp(there % 1, np.append(z, 1.0), np.append(channel, channel[0]))
                 seen.append((known if periodic else np.interp(there, z, channel)) - channel[j])
         h = np.array(seen)
-        for layer in (refinement.first, refinement.second):
+        for layer in (correction.first, correction.second):
             h = layer.weight[member].detach().numpy() @ h + layer.bias[member, :, 0].detach().numpy()
             h = 0.5 * h * (1 + erf(h / np.sqrt(2)))
         out[:, j] = (
-            refinement.last.weight[member].detach().numpy() @ h + refinement.last.bias[member, :, 0].detach().numpy()
+            correction.last.weight[member].detach().numpy() @ h + correction.last.bias[member, :, 0].detach().numpy()
         )
     return out
 
@@ -179,7 +179,7 @@ def test_gradients_by_differences():
     network(f, mesh, 1)[0].square().sum().backward()
     step = 1e-6
     for name, values in network.named_parameters():
-        if not name.startswith(("refine", "mean_in")):
+        if not name.startswith(("corrections", "mean_in")):
             continue
         index = (1,) + (0,) * (values.ndim - 1)
         ends = []
@@ -222,17 +222,19 @@ def test_a_new_network_interpolates():
 
 def test_the_fast_preset_corrects_in_one_dimension_and_finds_the_spacing():
     burgers, darcy = get_task("burgers").domain, get_task("darcy").domain
-    assert (network_preset("fast", burgers).reach, network_preset("fast", burgers).spacing) == (2, (1 / 32,))
-    assert network_preset("fast", darcy).reach == network_preset("paper", burgers).reach == 0
-    chosen = network_preset("fast", darcy, reach=1).spacing
+    assert (network_preset("fast", burgers).stencil_radius, network_preset("fast", burgers).spacing) == (2, (1 / 32,))
+    assert network_preset("fast", darcy).stencil_radius == network_preset("paper", burgers).stencil_radius == 0
+    chosen = network_preset("fast", darcy, stencil_radius=1).spacing
     assert chosen == pytest.approx((1 / 32, 1 / 32))
     single = Domain(1, 1, (Grid((33,), ("nodes",)),), ((False, False),))
-    assert network_preset("fast", single).reach == 0
+    assert network_preset("fast", single).stencil_radius == 0
 
 
-@pytest.mark.parametrize("changes", [{"reach": -1}, {"reach": 1, "spacing": ()}, {"refined": 0}])
+@pytest.mark.parametrize(
+    "changes", [{"stencil_radius": -1}, {"stencil_radius": 1, "spacing": ()}, {"correction_width": 0}]
+)
 def test_impossible_settings_are_refused(changes):
-    with pytest.raises(SurrogateError, match=r"network: (reach|refined)"):
+    with pytest.raises(SurrogateError, match=r"network: (stencil_radius|correction_width)"):
         network_preset("fast", get_task("burgers").domain, **changes)
 
 
@@ -251,12 +253,12 @@ def test_ten_fine_examples_teach_a_local_difference():
     data = Dataset(domain, [coarse[0], fine[0]], [coarse[1], fine[1]])
     test = examples(50, domain.grids[1], True)
     errors = []
-    for reach in (0, 1):
+    for stencil_radius in (0, 1):
         surrogate = get_surrogate(
-            "point", domain, seed=1, network={"width": 16, "layers": 2, "modes": (4,), "reach": reach}
+            "point", domain, seed=1, network={"width": 16, "layers": 2, "modes": (4,), "stencil_radius": stencil_radius}
         )
         surrogate.fit(data, iterations=200)
-        error = np.linalg.norm(surrogate.predict(test[0]).center - test[1]) / np.linalg.norm(test[1])
+        error = np.linalg.norm(surrogate.predict(test[0]).mean - test[1]) / np.linalg.norm(test[1])
         errors.append(error)
     assert errors[1] < 0.3 * errors[0], errors
 
@@ -297,13 +299,13 @@ def test_inputs_between_the_coarse_points_are_seen():
     data = Dataset(domain, [coarse[0][:40], fine[0][40:]], [coarse[1][:40], fine[1][40:]])
     test = heated(40, 0.02, 1)[2]
     errors = {}
-    for reach in (None, 2):
-        chosen = {} if reach is None else {"reach": reach}
+    for stencil_radius in (None, 2):
+        chosen = {} if stencil_radius is None else {"stencil_radius": stencil_radius}
         network = {"width": 16, "layers": 2, "modes": (6,), **chosen}
         surrogate = get_surrogate("point", domain, seed=1, network=network)
         surrogate.fit(data, iterations=150)
-        errors[surrogate.network_settings.reach] = np.linalg.norm(
-            surrogate.predict(test[0]).center - test[1]
+        errors[surrogate.network_settings.stencil_radius] = np.linalg.norm(
+            surrogate.predict(test[0]).mean - test[1]
         ) / np.linalg.norm(test[1])
     assert errors[0] < 0.5 * errors[2], errors
 
@@ -319,10 +321,10 @@ def test_whether_corrections_suit_is_decided_once_and_kept(tmp_path):
             surrogate.fit(Dataset(domain, [coarse[0], fine[0]], [coarse[1], fine[1]]), warm=warm, iterations=2)
         return surrogate
 
-    assert fitted(wide, narrow).network_settings.reach == 2
+    assert fitted(wide, narrow).network_settings.stencil_radius == 2
     without = fitted(narrow, wide)
-    assert without.network_settings.reach == 0
+    assert without.network_settings.stencil_radius == 0
     without.save(tmp_path / "kept")
     again = type(without).load(tmp_path / "kept")
     assert again.network_settings == without.network_settings
-    assert np.array_equal(again.predict(narrow[1][0]).mean, without.predict(narrow[1][0]).mean)
+    assert np.array_equal(again.predict(narrow[1][0]).samples, without.predict(narrow[1][0]).samples)

@@ -55,10 +55,10 @@ def test_a_member_draws_the_same_whatever_the_others():
         assert torch.equal(f[0], g[0])
 
 
-def test_held_in_rows_never_appear():
+def test_out_of_fold_rows_never_appear():
     data = data_of(domain_of((8,), (12,)), (20, 10))
-    held_in = folds(data.sizes, 0.2, 3, seed=4)
-    batches = batches_of(data, batch=9, held_in=held_in)
+    out_of_fold = folds(data.sizes, 0.2, 3, seed=4)
+    batches = batches_of(data, batch=9, out_of_fold=out_of_fold)
     seen = [[set() for _ in range(2)] for _ in range(3)]
     for _ in range(30):
         for level, _, f, _ in batches.draw():
@@ -66,7 +66,7 @@ def test_held_in_rows_never_appear():
                 seen[member][level] |= set(row.tolist())
     for member in range(3):
         for level, n in enumerate(data.sizes):
-            assert seen[member][level] == set(range(n)) - set(held_in[member][level].tolist())
+            assert seen[member][level] == set(range(n)) - set(out_of_fold[member][level].tolist())
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_no_examples_is_an_error():
 
 
 def test_folds_are_disjoint_and_of_the_right_size():
-    held_in = folds((200, 40, 2), 0.05, 5, seed=0)
+    out_of_fold = folds((200, 40, 2), 0.05, 5, seed=0)
     for level, n in enumerate((200, 40, 2)):
-        together = np.concatenate([member[level] for member in held_in])
+        together = np.concatenate([member[level] for member in out_of_fold])
         assert len(set(together.tolist())) == len(together)
         assert all(2 <= r < n for r in together)  # the first two are left to all
         # One of every 20 each, but for those two.

@@ -166,7 +166,7 @@ def test_a_step_of_the_network_equals_torchs_adamw():
         ({"rate": 0.0}, "rate 0"),
         ({"schedule": "linear"}, "onecycle, cosine or constant"),
         ({"loss": "mse"}, "likelihood or composite"),
-        ({"held_in": 0.6}, "held_in"),
+        ({"out_of_fold": 0.6}, "out_of_fold"),
     ],
 )
 def test_impossible_settings_are_refused(changes, message):
@@ -175,13 +175,13 @@ def test_impossible_settings_are_refused(changes, message):
 
 
 def test_few_examples_are_held_small_and_their_levels_alike():
-    settings = TrainingSettings(few=400, weight_decay=0.01)
-    many, some, few = (settings.of_fit(sizes, warm=False) for sizes in ((200, 200), (150, 50), (2, 2)))
-    assert (many.weight_decay, many.apart) == (0.01, 1.0)
-    assert (some.weight_decay, some.apart) == (0.04, 0.25)
-    assert (few.weight_decay, few.apart) == (1.0, 0.01)
-    assert settings.of_fit((400, 0), warm=False).apart == 1.0  # one level differs from no other
-    assert TrainingSettings(few=0).of_fit((2, 2), warm=False).apart == 1.0
+    settings = TrainingSettings(small_data_size=400, weight_decay=0.01)
+    many, some, small_data_size = (settings.of_fit(sizes, warm=False) for sizes in ((200, 200), (150, 50), (2, 2)))
+    assert (many.weight_decay, many.level_embedding_scale) == (0.01, 1.0)
+    assert (some.weight_decay, some.level_embedding_scale) == (0.04, 0.25)
+    assert (small_data_size.weight_decay, small_data_size.level_embedding_scale) == (1.0, 0.01)
+    assert settings.of_fit((400, 0), warm=False).level_embedding_scale == 1.0  # one level differs from no other
+    assert TrainingSettings(small_data_size=0).of_fit((2, 2), warm=False).level_embedding_scale == 1.0
     iterations = [settings.of_fit((n, 0), warm=True).iterations for n in (1, 100, 200, 900)]
     assert iterations == [524, 910, 1300, 1300]
     early = [settings.of_fit((n, 0), warm=False, brief=True) for n in (1, 50, 100, 900)]
@@ -189,8 +189,8 @@ def test_few_examples_are_held_small_and_their_levels_alike():
     assert {(fit.batch, fit.rate) for fit in early} == {(settings.early_batch, settings.rate)}
     brief = settings.of_fit((1, 0), warm=True, brief=True)
     assert (brief.iterations, brief.rate) == (settings.brief_iterations, settings.brief_rate)
-    assert TrainingSettings(few=0).of_fit((1, 0), warm=True).iterations == 1300
-    assert TrainingSettings(few=0).of_fit((1, 0), warm=False, brief=True).iterations == 2500
+    assert TrainingSettings(small_data_size=0).of_fit((1, 0), warm=True).iterations == 1300
+    assert TrainingSettings(small_data_size=0).of_fit((1, 0), warm=False, brief=True).iterations == 2500
 
 
 def test_settings_change_by_copy_and_go_to_json():

@@ -173,7 +173,7 @@ def trained(kind, iterations, rows=(12, 5), weight=1.0, fft=None, record=True, *
 
 @pytest.mark.parametrize(
     ("kind", "settings"),
-    [("likelihood", {}), ("composite", {"reach": 1, "spacing": (0.125,)}), ("composite", {"fft": True})],
+    [("likelihood", {}), ("composite", {"stencil_radius": 1, "spacing": (0.125,)}), ("composite", {"fft": True})],
 )
 @pytest.mark.parametrize("rows", [(12, 5), (12, 0)])
 def test_replayed_steps_give_the_same_bits(recorders, kind, settings, rows):

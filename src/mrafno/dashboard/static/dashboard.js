@@ -315,7 +315,7 @@ async function refreshQueries(now) {
       { text: query.status },
       { text: number(query.cost), className: "number" },
       { text: number(query.seconds, 3), className: "number" },
-      { text: number(query.surprise), className: "number" },
+      { text: number(query.prequential_error), className: "number" },
       { text: query.reason ?? "", className: "text" },
     ],
   })));

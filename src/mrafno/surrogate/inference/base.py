@@ -16,11 +16,11 @@ from mrafno.data.dataset import Dataset, Normaliser
 from mrafno.errors import CheckpointError, SurrogateError
 from mrafno.grids import Array, Domain, Grid
 from mrafno.run.kinds import Preset
-from mrafno.simulation.query import Prediction
 from mrafno.surrogate.operator.adapters import Build, MemberModules, Model
 from mrafno.surrogate.operator.fno import MemberFNO
 from mrafno.surrogate.operator.spectral import Mesh
-from mrafno.surrogate.out_of_fold import HeldInExamples, Reporter, Watch
+from mrafno.surrogate.out_of_fold import OutOfFoldExamples, Reporter, Watch
+from mrafno.surrogate.prediction import Prediction
 from mrafno.surrogate.presets import network_preset, suited, training_preset
 from mrafno.surrogate.shapes import as_functions
 from mrafno.surrogate.training.batches import Batches, folds, periods
@@ -50,11 +50,11 @@ class Fit:
     """
 
     loss: float
-    held_in_error: float
+    out_of_fold_error: float
     shift: float
     events: tuple[str, ...] = ()
     history: History = field(default_factory=History, compare=False, repr=False)
-    held_in_bound: float = math.nan
+    out_of_fold_bound: float = math.nan
 
 
 class Surrogate(abc.ABC):
@@ -93,13 +93,13 @@ class Surrogate(abc.ABC):
     ) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise SurrogateError(f"surrogate: the seed must be a whole number, 0 or more, got {seed!r}.")
-        if self.samples < 1:
-            raise SurrogateError(f"{self.name}: it needs at least one sample, got {self.samples}.")
+        if self.sample_count < 1:
+            raise SurrogateError(f"{self.name}: it needs at least one sample, got {self.sample_count}.")
         self.domain = domain
         self.seed = int(seed)
         self.network_settings = network_preset(preset, domain, **(network or {}))
         #: What the first fit may leave out if its examples do not suit it; a person's own wish stays.
-        self._optional = self.network_settings if "reach" not in (network or {}) else None
+        self._optional = self.network_settings if "stencil_radius" not in (network or {}) else None
         self.training = training_preset(preset, domain, **{**self._own_training(), **(training or {})})
         if dtype not in ("float32", "float64"):
             raise SurrogateError(f"surrogate: dtype must be float32 or float64, got {dtype!r}.")
@@ -112,9 +112,9 @@ class Surrogate(abc.ABC):
         self.weights: dict[str, Tensor] = {}
         self.shift = 0.0
         #: Examples that networks left out, and the share of their values inside the intervals of each probability.
-        self.held_in = 0
+        self.out_of_fold = 0
         self.coverage: dict[str, float] = {}
-        self.learnt: tuple[int, ...] = ()
+        self.trained_levels: tuple[int, ...] = ()
         self.fits = 0
 
     def _own_training(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class Surrogate(abc.ABC):
             settings = settings.changed(iterations=iterations)
         before = {
             name: getattr(self, name)
-            for name in ("normaliser", "shift", "held_in", "coverage", "learnt", "fits", *self.stacks)
+            for name in ("normaliser", "shift", "out_of_fold", "coverage", "trained_levels", "fits", *self.stacks)
         }
         try:
             return self._fit_and_calibrate(data, settings, warm, watch)
@@ -166,23 +166,23 @@ class Surrogate(abc.ABC):
         if self._optional is not None and not self.fits:
             self.network_settings = suited(self._optional, data)
         seen = {level for level, n in enumerate(data.sizes) if n}
-        self.learnt = tuple(sorted(seen | set(self.learnt if warm else ())))
-        held_in = HeldInExamples(data, folds(data.sizes, settings.held_in, self.members, self.seed))
+        self.trained_levels = tuple(sorted(seen | set(self.trained_levels if warm else ())))
+        out_of_fold = OutOfFoldExamples(data, folds(data.sizes, settings.out_of_fold, self.members, self.seed))
         batches = Batches(
             data,
             self.normaliser,
             settings,
             [[self.seed, self.fits, member] for member in range(self.members)],
-            held_in=held_in.rows,
+            out_of_fold=out_of_fold.rows,
             dtype=self.dtype,
             device=self.device,
         )
-        self._report = Reporter(self, held_in, watch, settings.iterations)
+        self._report = Reporter(self, out_of_fold, watch, settings.iterations)
         history = self._fit(batches, settings, warm)
         self.fits += 1
-        answers = held_in.ask(self)
+        answers = out_of_fold.ask(self)
         self.shift = answers.shift()
-        self.held_in, self.coverage = answers.coverage(self.shift)
+        self.out_of_fold, self.coverage = answers.coverage(self.shift)
         return Fit(
             float(np.mean(history.losses[-1])),
             answers.error(),
@@ -241,14 +241,14 @@ class Surrogate(abc.ABC):
     # Predicting.
 
     @property
-    def samples(self) -> int:
+    def sample_count(self) -> int:
         """Size of the sample axis of a prediction."""
         return self.members
 
     def predict(
         self, f: ArrayLike, level: int | None = None, *, grid: Grid | None = None, units: Units = "physical"
     ) -> Prediction:
-        """Predict the outputs of inputs; ``center`` and ``std`` of the result are ``(n, out_channels, *grid)``.
+        """Predict the outputs of inputs; ``mean`` and ``std`` of the result are ``(n, out_channels, *grid)``.
 
         Args:
             f: ``(n, in_channels, *grid)``, on any grid; or one function, ``(in_channels, *grid)``, or ``(*grid)`` if
@@ -299,7 +299,7 @@ class Surrogate(abc.ABC):
         if grid.shape != f.shape[2:]:
             raise SurrogateError(f"surrogate: inputs of shape {f.shape} are not on the given grid {grid.shape}.")
         # A resolution without examples has an embedding that nobody trained: the nearest one below it stands in.
-        level = max((known for known in self.learnt if known <= level), default=self.learnt[0])
+        level = max((known for known in self.trained_levels if known <= level), default=self.trained_levels[0])
         return f, level, Mesh.of(grid.axes, periods(self.domain))
 
     def _chunks(self, f: Array, mesh: Mesh, members: int) -> list[Tensor]:
@@ -333,7 +333,7 @@ class Surrogate(abc.ABC):
     def _started(self, weights: dict[str, Tensor] | None, settings: TrainingSettings) -> MemberFNO:
         """A network to train: with a copy of these weights, or freshly initialised."""
         network = self._made(self.members)
-        network.apart = settings.apart
+        network.level_embedding_scale = settings.level_embedding_scale
         if weights:
             network.load_state_dict(weights)
         else:

@@ -65,7 +65,7 @@ class Ensemble(Optimised):
 
     def _own_training(self) -> dict[str, Any]:
         # A twentieth each: few enough to cost nothing together, enough to calibrate by.
-        return {"held_in": 0.05} if self.members > 1 else {}
+        return {"out_of_fold": 0.05} if self.members > 1 else {}
 
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
         return self._optimise(batches, settings, warm)
@@ -93,13 +93,13 @@ class Dropout(Optimised):
     def __init__(self, domain: Domain, *, rate: float = 0.1, samples: int = 20, **settings: Any) -> None:
         if not 0 < rate < 1:
             raise SurrogateError(f"dropout: the rate must be between 0 and 1, got {rate}. The usual are .1 to .5.")
-        self.rate, self._samples = rate, samples
+        self.rate, self.samples = rate, samples
         super().__init__(domain, **settings)
 
     @property
-    def samples(self) -> int:
+    def sample_count(self) -> int:
         """Number of masks."""
-        return self._samples
+        return self.samples
 
     def _masks(self, generator: torch.Generator, members: int, batch: int) -> list[Tensor]:
         shape = (members, batch, self.network_settings.width)
@@ -111,9 +111,9 @@ class Dropout(Optimised):
         return self._optimise(batches, settings, warm, masks=lambda batch: self._masks(generator, 1, batch))
 
     def _network(self) -> tuple[MemberFNO, Sequence[Tensor] | None]:
-        stack = {name: value.expand(self._samples, *value.shape[1:]) for name, value in self.weights.items()}
+        stack = {name: value.expand(self.samples, *value.shape[1:]) for name, value in self.weights.items()}
         generator = torch.Generator().manual_seed(seed_of(self.seed, 2))
-        return self._holding(stack), self._masks(generator, self._samples, 1)
+        return self._holding(stack), self._masks(generator, self.samples, 1)
 
 
 #: How far a weight may move in one Langevin step, by drift or (one standard deviation) by noise.
@@ -136,16 +136,16 @@ class Langevin(Surrogate):
     def __init__(
         self, domain: Domain, *, samples: int = 20, burn_in: float = 0.7, step: float = 1e-4, **settings: Any
     ) -> None:
-        self._samples, self.burn_in, self.step = samples, burn_in, step
+        self.samples, self.burn_in, self.step = samples, burn_in, step
         super().__init__(domain, **settings)
 
     def _own_training(self) -> dict[str, Any]:
         return {"loss": "likelihood"}
 
     @property
-    def samples(self) -> int:
+    def sample_count(self) -> int:
         """Number of states kept."""
-        return self._samples
+        return self.samples
 
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
         if warm:
@@ -156,7 +156,7 @@ class Langevin(Surrogate):
         burn_in = settings.changed(iterations=first)
         history = self._train(network, batches, burn_in, optimiser=optimiser, part=(0.0, self.burn_in))
         rest = settings.changed(
-            iterations=max(2 * self._samples, settings.iterations - first), schedule="constant", rate=self.step
+            iterations=max(2 * self.samples, settings.iterations - first), schedule="constant", rate=self.step
         )
         values = batches.total_values
         # Corrections of a level without examples have no gradient and no say: they stay as they are.
@@ -166,8 +166,8 @@ class Langevin(Surrogate):
         dynamics = Dynamics(moved, scales, values, generator, self.step, _LONGEST)
         states: list[dict[str, Tensor]] = []
         # The first half of the chain forgets the optimum; the rest is kept at equal distances.
-        distance = rest.iterations // (2 * self._samples)
-        keep = {rest.iterations - 1 - i * distance for i in range(self._samples)}
+        distance = rest.iterations // (2 * self.samples)
+        keep = {rest.iterations - 1 - i * distance for i in range(self.samples)}
 
         def collect(step: int) -> None:
             if step in keep:
@@ -220,7 +220,7 @@ class Variational(Surrogate):
     stacks = ("weights", "_centres", "_spreads")
 
     def __init__(self, domain: Domain, *, samples: int = 20, start: float = 1e-3, **settings: Any) -> None:
-        self._samples, self.start = samples, start
+        self.samples, self.start = samples, start
         self._centres: dict[str, Tensor] = {}
         self._spreads: dict[str, Tensor] = {}
         super().__init__(domain, **settings)
@@ -229,9 +229,9 @@ class Variational(Surrogate):
         return {"loss": "likelihood", "weight_decay": 0.0}
 
     @property
-    def samples(self) -> int:
+    def sample_count(self) -> int:
         """Number of draws."""
-        return self._samples
+        return self.samples
 
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
         network = self._started(None, settings)
@@ -277,7 +277,7 @@ class Variational(Surrogate):
         self._centres = {name: c.detach() for name, c in zip(names, centres, strict=True)}
         self._spreads = {name: s.detach() for name, s in zip(names, spreads, strict=True)}
         with torch.no_grad():
-            draws = [draw() for _ in range(self._samples)]
+            draws = [draw() for _ in range(self.samples)]
         self.weights = {name: torch.cat([one[name] for one in draws]) for name in names}
         return history
 

@@ -29,7 +29,7 @@ from torch.nn import functional
 
 from mrafno.errors import SurrogateError
 from mrafno.surrogate.operator.layers import FourierLayer, Linear, linear_map
-from mrafno.surrogate.operator.local_correction import Refinement, interpolate, thin, working_mesh
+from mrafno.surrogate.operator.local_correction import LocalCorrection, interpolate, thin, working_mesh
 from mrafno.surrogate.operator.spectral import Mesh, points_first, points_last, product_along, weights
 
 Embedding = Literal["onehot", "positional"]
@@ -44,8 +44,9 @@ class NetworkSettings:
     ``modes`` are Fourier modes per axis, ``bins`` the cells per axis that the variance branch looks at, ``zero`` the
     (start, end) of each axis where outputs vanish; ``residual`` adds each layer's input to its output.
 
-    With a ``reach`` the layers work on points ``spacing`` apart, and finer levels get corrections of width ``refined``
-    from as many neighbours to each side; see :mod:`mrafno.surrogate.operator.local_correction`.
+    With a ``stencil_radius`` the layers work on points ``spacing`` apart, and each finer level adds a correction, a
+    network of width ``correction_width`` that sees as many neighbours to each side; see
+    :mod:`mrafno.surrogate.operator.local_correction`.
     """
 
     in_channels: int
@@ -60,9 +61,9 @@ class NetworkSettings:
     embedding: Embedding = "onehot"
     zero: tuple[tuple[bool, bool], ...] = ()
     residual: bool = False
-    reach: int = 0
+    stencil_radius: int = 0
     spacing: tuple[float, ...] = ()
-    refined: int = 64
+    correction_width: int = 64
 
     def __post_init__(self) -> None:
         if self.dim not in (1, 2):
@@ -75,14 +76,14 @@ class NetworkSettings:
             raise SurrogateError(
                 f"network: zero boundaries {self.zero} do not fit {self.dim} axes. Give one pair each."
             )
-        if self.reach < 0 or (self.reach and len(self.spacing) != self.dim):
+        if self.stencil_radius < 0 or (self.stencil_radius and len(self.spacing) != self.dim):
             raise SurrogateError(
-                f"network: reach {self.reach} with spacing {self.spacing} does not fit {self.dim} axes. "
-                "Give a reach of 0, or 1 or more and one spacing per axis."
+                f"network: stencil_radius {self.stencil_radius} with spacing {self.spacing} does not fit {self.dim} "
+                "axes. Give a stencil_radius of 0, or 1 or more and one spacing per axis."
             )
         if self.embedding not in ("onehot", "positional"):
             raise SurrogateError(f"network: unknown embedding {self.embedding!r}. Choose onehot or positional.")
-        for name in ("in_channels", "out_channels", "levels", "width", "layers", "hidden", "bins", "refined"):
+        for name in ("in_channels", "out_channels", "levels", "width", "layers", "hidden", "bins", "correction_width"):
             if getattr(self, name) < 1:
                 raise SurrogateError(f"network: {name} must be 1 or more, got {getattr(self, name)}.")
 
@@ -111,7 +112,7 @@ class MemberFNO(nn.Module):
         self.settings = s = settings
         self.members = members
         #: How far apart the levels begin, from 0, where all are alike, to 1, where each has weights as any other input.
-        self.apart = 1.0
+        self.level_embedding_scale = 1.0
 
         def linear(inputs: int, outputs: int) -> Linear:
             return Linear(members, inputs, outputs, dtype)
@@ -125,9 +126,9 @@ class MemberFNO(nn.Module):
         self.variance_conv = linear(8 * 3**s.dim, 16)
         self.variance_in = linear(16 * s.bins**s.dim, 32)
         self.variance_out = linear(32, 1)
-        self.refine = nn.ModuleList(
-            Refinement(members, s.out_channels, s.spacing, s.reach, s.refined, dtype)
-            for _ in range(s.levels - 1 if s.reach else 0)
+        self.corrections = nn.ModuleList(
+            LocalCorrection(members, s.out_channels, s.spacing, s.stencil_radius, s.correction_width, dtype)
+            for _ in range(s.levels - 1 if s.stencil_radius else 0)
         )
 
     @property
@@ -148,9 +149,11 @@ class MemberFNO(nn.Module):
             if isinstance(module, FourierLayer) or (isinstance(module, Linear) and not self._belongs_to_layer(module)):
                 module.initialise(member, generator)
         with torch.no_grad():
-            self.lift_in.weight[member, :, self.settings.in_channels + self.settings.dim :] *= self.apart
-            for refinement in self.refine:
-                cast(Refinement, refinement).start(member)
+            self.lift_in.weight[member, :, self.settings.in_channels + self.settings.dim :] *= (
+                self.level_embedding_scale
+            )
+            for correction in self.corrections:
+                cast(LocalCorrection, correction).start(member)
 
     def _belongs_to_layer(self, module: nn.Module) -> bool:
         return any(module is layer.pointwise for layer in self.layers)
@@ -165,12 +168,12 @@ class MemberFNO(nn.Module):
 
     def working_mesh(self, mesh: Mesh) -> Mesh:
         """Where the layers work for inputs on a mesh."""
-        return working_mesh(mesh, self.settings.spacing)[0] if self.settings.reach else mesh
+        return working_mesh(mesh, self.settings.spacing)[0] if self.settings.stencil_radius else mesh
 
     def _features(self, parts: Sequence[Part], mesh: Mesh, masks: Sequence[Tensor] | None) -> Tensor:
         """The same for several batches, one after another, on the mesh where the layers work for all of them."""
         s = self.settings
-        places = [working_mesh(part[1], s.spacing)[1] if s.reach else () for part in parts]
+        places = [working_mesh(part[1], s.spacing)[1] if s.stencil_radius else () for part in parts]
         x = points_first(torch.cat([thin(f, place) for (f, _, _), place in zip(parts, places, strict=True)], dim=1))
         # Position and resolution are the same for a whole batch: their share of the first map is computed once.
         values = x.flatten(1, -2).expand(self.members, -1, -1)
@@ -225,8 +228,8 @@ class MemberFNO(nn.Module):
         zero = any(any(ends) for ends in self.settings.zero)
         factor = points_first(boundary_factor(mesh, self.settings.zero, mean)[None, None, None]) if zero else None
         mean = mean if factor is None else mean * factor
-        for refinement in self.refine[:level]:
-            correction = refinement(mean, mesh)
+        for correction in self.corrections[:level]:
+            correction = correction(mean, mesh)
             mean = mean + (correction if factor is None else correction * factor)
         return mean
 

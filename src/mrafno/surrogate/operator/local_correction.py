@@ -30,7 +30,7 @@ _LOST = 0.1
 _ROUNDING = 1e-9
 
 
-class Refinement(nn.Module):
+class LocalCorrection(nn.Module):
     """The correction from one level to the next finer one."""
 
     def __init__(
@@ -38,19 +38,19 @@ class Refinement(nn.Module):
         members: int,
         channels: int,
         spacing: tuple[float, ...],
-        reach: int,
+        stencil_radius: int,
         width: int,
         dtype: torch.dtype,
     ) -> None:
         super().__init__()
-        self.spacing, self.reach = spacing, reach
-        self.first = Linear(members, channels * (1 + 2 * reach * len(spacing)), width, dtype)
+        self.spacing, self.stencil_radius = spacing, stencil_radius
+        self.first = Linear(members, channels * (1 + 2 * stencil_radius * len(spacing)), width, dtype)
         self.second = Linear(members, width, width, dtype)
         self.last = Linear(members, width, channels, dtype)
 
     def forward(self, values: Tensor, mesh: Mesh) -> Tensor:
         """What to add to ``(M, *points, B, C)``."""
-        seen = neighbourhood(values, mesh, self.spacing, self.reach)
+        seen = neighbourhood(values, mesh, self.spacing, self.stencil_radius)
         hidden = functional.gelu(self.second(functional.gelu(self.first(seen))))
         correction: Tensor = self.last(hidden)
         return correction
@@ -106,15 +106,17 @@ def resolves(mesh: Mesh, spacing: tuple[float, ...], values: Tensor) -> bool:
     return bool((missed <= _LOST * varied + _ROUNDING * size).all())
 
 
-def neighbourhood(values: Tensor, mesh: Mesh, spacing: tuple[float, ...], reach: int) -> Tensor:
+def neighbourhood(values: Tensor, mesh: Mesh, spacing: tuple[float, ...], stencil_radius: int) -> Tensor:
     """Functions ``(M, *points, B, C)`` and how much they change to each side, ``C (1 + 2 reach dim)`` channels."""
     seen = [values]
     for axis in range(len(mesh.axes)):
         matrix = _changes_matrix(
-            mesh.axes[axis], spacing[axis], reach, mesh.periods[axis] == 1.0, values.dtype, values.device
+            mesh.axes[axis], spacing[axis], stencil_radius, mesh.periods[axis] == 1.0, values.dtype, values.device
         )
         place = values.ndim - 3 - axis
-        changes = product_along(values, matrix, axis).view(*values.shape[:place], 2 * reach, *values.shape[place:])
+        changes = product_along(values, matrix, axis).view(
+            *values.shape[:place], 2 * stencil_radius, *values.shape[place:]
+        )
         seen.append(changes.movedim(place, -1).flatten(-2))
     return torch.cat(seen, dim=-1)
 
@@ -131,14 +133,14 @@ def _spline_matrix(source: Points, target: Points, periodic: bool, dtype: torch.
 
 @lru_cache(maxsize=512)
 def _changes_matrix(
-    points: Points, spacing: float, reach: int, periodic: bool, dtype: torch.dtype, device: torch.device
+    points: Points, spacing: float, stencil_radius: int, periodic: bool, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     """Matrix ``(2 reach x points, points)`` of the changes from each point to those at multiples of ``spacing``.
 
     Between points functions are taken as linear; beyond the ends of an axis they stay as they are at the end.
     """
     x = np.asarray(points)
-    steps = [k for k in range(-reach, reach + 1) if k]
+    steps = [k for k in range(-stencil_radius, stencil_radius + 1) if k]
     blocks = [_linear_matrix(x, x + k * spacing, periodic) - np.eye(len(x)) for k in steps]
     return torch.tensor(np.concatenate(blocks), dtype=dtype, device=device)
 

@@ -45,7 +45,7 @@ class Batches:
         settings: "TrainingSettings",
         seeds: Sequence[Sequence[int]],
         *,
-        held_in: "HeldIn | None" = None,
+        out_of_fold: "OutOfFoldRows | None" = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
@@ -64,7 +64,7 @@ class Batches:
         )
         self.orders = [
             [
-                _Order(_without(data.sizes[level], held_in[member][level] if held_in else ()), [*seed, level])
+                _Order(_without(data.sizes[level], out_of_fold[member][level] if out_of_fold else ()), [*seed, level])
                 for member, seed in enumerate(seeds)
             ]
             for level in self.levels
@@ -91,10 +91,10 @@ def _strided(values: Tensor, stride: int, offsets: Sequence[int]) -> Tensor:
 
 
 #: Rows that a network leaves out, by member and level.
-HeldIn = Sequence[Sequence[NDArray[np.int64]]]
+OutOfFoldRows = Sequence[Sequence[NDArray[np.int64]]]
 
 
-def folds(sizes: Sequence[int], share: float, members: int, seed: int) -> HeldIn:
+def folds(sizes: Sequence[int], share: float, members: int, seed: int) -> OutOfFoldRows:
     """For each member the rows of each level that it leaves out: the members' are disjoint while there are enough.
 
     Rows are dealt in blocks of 1 / share, each with an order of its own, so that a row added later changes nothing for

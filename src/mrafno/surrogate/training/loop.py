@@ -37,14 +37,14 @@ class TrainingSettings:
         weight_decay: decoupled weight decay.
         few: number of examples n below which weight decay grows, as (few / n) squared up to a hundredfold; 0 for never.
             A network with little to go by is better off small, and one that has learnt little by heart forgets it.
-            Also, the rarer a level is, the more alike all begin, see ``apart``; and fits of a run on less than a fourth
-            or half as many examples have fewer iterations.
+            Also, the rarer a level is, the more alike all begin, see ``level_embedding_scale``; and fits of a run on
+            less than a fourth or half as many examples have fewer iterations.
         apart: how far apart the levels begin in a fit from scratch, from 0, where a fine solution is taken for a coarse
             one until examples show otherwise, to 1, where each level has random weights of its own.
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
             0 for never.
         loss: ``likelihood`` or ``composite``.
-        held_in: share of the examples that each network leaves out, to watch and to calibrate. The networks of an
+        out_of_fold: share of the examples that each network leaves out, to watch and to calibrate. The networks of an
             ensemble leave out different ones, so that together they learn from all.
         warm_iterations, warm_batch, warm_rate: those of a fit that goes on from the last one. It too goes through the
             whole schedule, so that it ends at rest.
@@ -59,9 +59,9 @@ class TrainingSettings:
     weight_decay: float = 1e-2
     points: int = 0
     loss: Loss = "composite"
-    held_in: float = 0.0
-    few: int = 0
-    apart: float = 1.0
+    out_of_fold: float = 0.0
+    small_data_size: int = 0
+    level_embedding_scale: float = 1.0
     warm_iterations: int = 1300
     warm_batch: int = 20
     warm_rate: float = 4e-3
@@ -80,8 +80,8 @@ class TrainingSettings:
             raise SurrogateError(f"training: unknown schedule {self.schedule!r}. Choose onecycle, cosine or constant.")
         if self.loss not in get_args(Loss):
             raise SurrogateError(f"training: unknown loss {self.loss!r}. Choose likelihood or composite.")
-        if not 0 <= self.held_in <= 0.5:
-            raise SurrogateError(f"training: held_in is a share from 0 to 0.5, got {self.held_in}.")
+        if not 0 <= self.out_of_fold <= 0.5:
+            raise SurrogateError(f"training: out_of_fold is a share from 0 to 0.5, got {self.out_of_fold}.")
 
     def rate_at(self, step: int) -> float:
         """Learning rate of a step, from 0 to ``iterations - 1``."""
@@ -99,12 +99,16 @@ class TrainingSettings:
         """What one fit on so many examples of each level uses."""
         known = [n for n in sizes if n]
         examples = max(sum(known), 1)
-        changes: dict[str, Any] = {"weight_decay": self.weight_decay * min(max(1.0, self.few / examples) ** 2, 100.0)}
-        if self.few and known:
+        changes: dict[str, Any] = {
+            "weight_decay": self.weight_decay * min(max(1.0, self.small_data_size / examples) ** 2, 100.0)
+        }
+        if self.small_data_size and known:
             # How levels differ is known as well as the rarest of them.
-            changes["apart"] = self.apart * min(1.0, min(known) * len(known) / self.few)
+            changes["level_embedding_scale"] = self.level_embedding_scale * min(
+                1.0, min(known) * len(known) / self.small_data_size
+            )
         # Few examples take fewer passes.
-        known_of_few = examples / self.few if self.few else 1.0
+        known_of_few = examples / self.small_data_size if self.small_data_size else 1.0
         if warm and brief:
             changes |= {"iterations": self.brief_iterations, "batch": self.brief_batch, "rate": self.brief_rate}
         elif warm:

@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 
 from mrafno.errors import SurrogateError
-from mrafno.simulation.query import Prediction
+from mrafno.surrogate.prediction import Prediction
 
 
 def test_moments():
     rng = np.random.default_rng(0)
     mean, log_var = rng.standard_normal((4, 3, 2, 5, 6)), rng.standard_normal((4, 3))
     prediction = Prediction(mean, log_var)
-    assert prediction.samples == 4
-    np.testing.assert_allclose(prediction.center, sum(mean) / 4)
+    assert prediction.sample_count == 4
+    np.testing.assert_allclose(prediction.mean, sum(mean) / 4)
     np.testing.assert_allclose(prediction.noise, sum(np.exp(log_var)) / 4)
-    variance = sum((m - prediction.center) ** 2 for m in mean) / 3
+    variance = sum((m - prediction.mean) ** 2 for m in mean) / 3
     np.testing.assert_allclose(prediction.spread, variance)
     np.testing.assert_allclose(prediction.std**2, variance + prediction.noise[:, None, None, None])
-    assert prediction.center.shape == prediction.spread.shape == prediction.std.shape == (3, 2, 5, 6)
+    assert prediction.mean.shape == prediction.spread.shape == prediction.std.shape == (3, 2, 5, 6)
     assert prediction.noise.shape == (3,)
 
 
@@ -45,4 +45,4 @@ def test_shapes_that_do_not_fit_are_refused(mean, log_var):
 
 def test_a_record_is_frozen():
     with pytest.raises(AttributeError):
-        Prediction(np.zeros((1, 1, 1, 2)), np.zeros((1, 1))).mean = np.zeros(3)
+        Prediction(np.zeros((1, 1, 1, 2)), np.zeros((1, 1))).samples = np.zeros(3)

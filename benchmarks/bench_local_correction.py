@@ -1,6 +1,6 @@
 """What corrections from mesh to mesh are worth: the same network with and without them, on the same examples.
 
-    python -m benchmarks.bench_refinement [--task burgers] [--examples 60+10 200+10 ...] [--iterations 1000]
+    python -m benchmarks.bench_local_correction [--task burgers] [--examples 60+10 200+10 ...] [--iterations 1000]
 
 Random inputs, trained from scratch; errors on 200 fine examples that nothing else uses, and on their coarse solutions.
 """
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--examples", nargs="+", default=["10+10", "60+10", "200+10", "200+50", "200+200"])
     parser.add_argument("--iterations", type=int, default=1000)
     parser.add_argument("--members", type=int, default=2)
-    parser.add_argument("--reach", type=int, default=2)
+    parser.add_argument("--stencil-radius", type=int, default=2)
     parser.add_argument("--seed", type=int, default=200)
     parser.add_argument("--tested", type=int, default=200)
     arguments = parser.parse_args()
@@ -50,14 +50,19 @@ def main() -> None:
         ]
         for i in (0, 1):
             examples[i][0], examples[i][last] = coarse[i][:n_coarse], fine[i][:n_fine]
-        for reach in (0, arguments.reach):
-            surrogate = get_surrogate("ensemble", domain, members=arguments.members, seed=7, network={"reach": reach})
+        for stencil_radius in (0, arguments.stencil_radius):
+            surrogate = get_surrogate(
+                "ensemble", domain, members=arguments.members, seed=7, network={"stencil_radius": stencil_radius}
+            )
             started = time.perf_counter()
             surrogate.fit(Dataset(domain, tuple(examples[0]), tuple(examples[1])), iterations=arguments.iterations)
             seconds = time.perf_counter() - started
-            error = relative_l2(surrogate.predict(test[0]).center, test[1]).mean()
-            below = relative_l2(surrogate.predict(test_coarse[0], 0).center, test_coarse[1]).mean()
-            print(f"{n_coarse:>7} {n_fine:>5} {reach:>6} {error:>8.4f} {below:>10.4f} {seconds:>8.0f}", flush=True)
+            error = relative_l2(surrogate.predict(test[0]).mean, test[1]).mean()
+            below = relative_l2(surrogate.predict(test_coarse[0], 0).mean, test_coarse[1]).mean()
+            print(
+                f"{n_coarse:>7} {n_fine:>5} {stencil_radius:>6} {error:>8.4f} {below:>10.4f} {seconds:>8.0f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
