@@ -24,7 +24,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from mrafno.run.loop import SPOOL, Run
+from mrafno.run import Run
+from mrafno.run.loop import SPOOL
 from mrafno.simulation.executors import InProcess, dask_executor, process_pool
 from mrafno.simulation.scheduler import Scheduler
 from mrafno.simulation.spool import clear_spool

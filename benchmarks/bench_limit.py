@@ -21,50 +21,43 @@ from pathlib import Path
 
 import numpy as np
 
-from mrafno.acquisition import Choice, CoresetUtility, Utility
-from mrafno.acquisition.select import Indices
+from mrafno.acquisition import Choice, Context, Coreset
 from mrafno.analysis.curves import Curve
 from mrafno.data.cache import solve_examples
 from mrafno.data.dataset import Dataset
 from mrafno.grids import Array, relative_l2
 from mrafno.run import Run
-from mrafno.run.chooser import Chooser
-from mrafno.run.state import RunState
+from mrafno.run.methods import Method
 from mrafno.studies.active import curve_of
-from mrafno.surrogate import Surrogate, get_surrogate
+from mrafno.surrogate import get_surrogate
 from mrafno.tasks import get_task
 
 
-class Knowing(Chooser):
-    """Chooses by true errors on the coarsest mesh."""
+class Oracle:
+    """Coreset distance on the coarsest mesh, times the true error of each candidate there."""
 
-    truth: Array
+    name = "oracle"
 
-    def _utility(
-        self, surrogate: Surrogate, state: RunState, everyone: Indices, step: int, pending: int, budget: float | None
-    ) -> Utility:
-        inputs = self.task.restrict(self.inputs.pool, 0)
-        errors = relative_l2(surrogate.predict(inputs, 0).mean, self.truth)
-        return Weighted(self._coreset(surrogate, state, (0,)), errors)
+    def __init__(self, truth: Array) -> None:
+        self._truth = truth  # coarse solutions of the pool
+        self._run: Run | None = None
+        self._distance = Coreset("low")
 
-
-class Weighted:
-    """Distance from what is used, times a weight of each candidate."""
-
-    def __init__(self, distance: CoresetUtility, weights: Array) -> None:
-        self.distance, self.weights = distance, weights
-
-    def __call__(self, remaining: Indices, chosen: Sequence[Choice]) -> Array:
-        """Scores ``(len(remaining), R)``."""
-        return self.distance(remaining, chosen) * self.weights[remaining, None]
+    def score(self, context: Context, chosen: Sequence[Choice]) -> Array:
+        """Scores ``(candidates, levels)``."""
+        assert self._run is not None, "it is set when the run is made"
+        rows = context.candidates
+        inputs = self._run.task.restrict(self._run.inputs.pool[rows], 0)
+        errors = relative_l2(self._run.surrogate.predict(inputs, 0).mean, self._truth[rows])
+        return self._distance.score(context, chosen) * errors[:, None]
 
 
 def knowing(like: Run, folder: Path, truth: Array) -> Curve:
     """The curve of a run with the task, seed, settings and length of another, that knows the truth."""
-    state = like.state
-    with Run.create(folder, like.task, "coreset-low", state.seed, **state.settings.as_json()) as run:
-        run._chooser = Knowing(run.task, run.method, run.settings, state.seed, run.inputs)
-        run._chooser.truth = truth
+    state, oracle = like.state, Oracle(truth)
+    method = Method(acquisition=oracle)
+    with Run.create(folder, like.task, method, state.seed, **state.settings.as_json()) as run:
+        oracle._run = run
         run.advance(budget=state.cost)
         return curve_of(run.state)
 
@@ -98,7 +91,7 @@ def compare(run: Run, folder: Path, iterations: int) -> None:
         surrogate = get_surrogate("ensemble", task.domain, members=run.settings.members, seed=run.state.seed)
         surrogate.fit(Dataset.of(task.domain, pairs), iterations=iterations)
         there = relative_l2(surrogate.predict(task.restrict(run.inputs.test, 0), 0).mean, tests).mean()
-        print(f"{name:>10} {run.measured(surrogate).relative_l2:>8.4f} {there:>8.4f}", flush=True)
+        print(f"{name:>10} {run.metrics(surrogate).relative_l2:>8.4f} {there:>8.4f}", flush=True)
 
 
 def _joined(some: tuple[Array, Array], others: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -35,7 +35,7 @@ def main() -> None:
                 started = time.perf_counter()
                 scratch.fit(run.examples(), iterations=arguments.iterations)
                 seconds = time.perf_counter() - started
-                error = run.measured(scratch).relative_l2
+                error = run.metrics(scratch).relative_l2
                 n = len(run.state.trained_on)
             print(f"{step:>5} {n:>9} {warm:>8.4f} {error:>8.4f} {warm / error:>6.2f} {spent:>8.0f} {seconds:>10.0f}")
 

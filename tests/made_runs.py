@@ -20,7 +20,7 @@ def real_run(tmp_path_factory):
     if not path.exists():
         settings = {"pool": 12, "initial": 3, "test": 4, "members": 2, "first": 20, "iterations": 2, "evaluate": 2}
         with Run.create(path, get_task("darcy", resolutions=((4, 4), (8, 8))), seed=3, **settings) as run:
-            run.advance(steps=4)
+            run.advance(total_steps=4)
     return path
 
 
@@ -84,7 +84,7 @@ def made_run(
             tell(id, level, 1.0)
         train([id for id, _ in first], 0, {})
         measure(0)
-        costs = [0.2, 0.8] if METHODS[method].scheduled else None
+        costs = [0.2, 0.8] if METHODS[method].divide_by_cost else None
         for step, level in enumerate(levels, 1):
             best = [1.0 / step, None if step == 2 else 2.0]
             choice = {"score": best[level], "best": best, "costs": costs, "seconds": 0.25}

@@ -178,8 +178,17 @@ def saved_weights(folder):
 def advanced(folder, steps=6, method="mra-uhat", task=None, seed=0, settings=None, **how):
     """A run that was advanced."""
     with create(folder, method, task, seed, **(settings or {})) as run:
-        run.advance(steps, **how)
+        run.advance(total_steps=steps, **how)
         yield run
+
+
+def loop_of(run, **options):
+    """The loop of a run by itself, without goals."""
+    from mrafno.run.loop import Goals, Loop, SimulationOptions
+
+    parts = (run.recorder, run.session, run.trainer, run.task)
+    how = {"goals": Goals(), "options": SimulationOptions(**options), "watch": lambda phase, done=None: None}
+    return Loop(*parts, ask=run._ask_for_loop, **how)
 
 
 # Drivers that die.
@@ -201,7 +210,7 @@ def drive(folder, steps, settings, checkpoint, phase, how):
 
     exists = (folder / "ledger.jsonl").exists()
     with Run.open(folder, task) if exists else create(folder, task=task, **settings) as run:
-        run.advance(steps, watch=watch, **how)
+        run.advance(total_steps=steps, watch=watch, **how)
 
 
 def forked(work):

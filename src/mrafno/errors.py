@@ -11,6 +11,7 @@
     ├── AcquisitionError     what to choose from, or how, is wrong
     ├── RunError             a run cannot do what it is asked to
     │   ├── FailuresError      too many simulations failed
+    │   ├── CallbackError      a callback of a run raised an exception
     │   └── ExportError        something cannot be taken out of a run
     └── LedgerError          a run's files are missing, damaged, foreign or cannot be written
         └── LedgerLockedError  another process writes the run
@@ -110,6 +111,10 @@ class LedgerLockedError(LedgerError):
 
 class FailuresError(RunError):
     """Too many simulations failed."""
+
+
+class CallbackError(RunError):
+    """A callback of a run raised an exception."""
 
 
 class ExportError(RunError):

@@ -5,9 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mrafno.acquisition import CoresetUtility, RandomUtility, select
+from mrafno.acquisition import Coreset, RandomChoice, scorer, select
 from mrafno.errors import AcquisitionError
 from mrafno.grids import Grid, resample
+from tests.acquisition.contexts import context_of
 
 GRIDS = (Grid((5,), ("nodes",)), Grid((9,), ("nodes",)), Grid((17,), ("nodes",)))
 
@@ -36,44 +37,46 @@ def brute_force(features, used, levels, remaining, n):
     return chosen
 
 
-@pytest.mark.parametrize("levels", [(0,), (2,), (0, 1, 2)])
+LEVELS = {"low": (0,), "high": (2,), "mix": (0, 1, 2)}
+
+
+def coreset(features, used, levels="mix", **settings):
+    return scorer(Coreset(levels, **settings), context_of(features=features, used=used))
+
+
+@pytest.mark.parametrize("levels", LEVELS)
 @pytest.mark.parametrize("numbers", [1, 200, 10**7])
 def test_coreset_equals_brute_force(levels, numbers):
     features, used = features_of(20), [(0, 0), (1, 2), (2, 1), (3, 0)]
     remaining = [*range(4, 20)]
-    utility = CoresetUtility(on_finest_grid(features), used, levels=levels, resolutions=3, numbers=numbers)
-    found = select(utility, n=5, remaining=remaining)
-    assert found == brute_force(features, used, levels, remaining, 5)
+    score = coreset(on_finest_grid(features), used, levels, block_size=numbers)
+    found = select(score, n=5, remaining=remaining)
+    assert found == brute_force(features, used, LEVELS[levels], remaining, 5)
 
 
 def test_coreset_counts_running_queries_as_used():
     features, used = on_finest_grid(features_of(12)), [(0, 0)]
 
-    def utility(used):
-        return CoresetUtility(features, used, levels=(0, 1), resolutions=3)
-
-    found = select(utility(used), n=3, remaining=range(12), pending=[(4, 1), (7, 0)])
-    assert found == select(utility([*used, (4, 1), (7, 0)]), n=3, remaining=[*range(4), 5, 6, *range(8, 12)])
+    found = select(coreset(features, used), n=3, remaining=range(12), pending=[(4, 1), (7, 0)])
+    assert found == select(coreset(features, [*used, (4, 1), (7, 0)]), n=3, remaining=[*range(4), 5, 6, *range(8, 12)])
 
 
-def test_coreset_remembers_only_what_still_holds():
-    """The same object asked about other candidates, or another history, starts anew."""
+def test_coreset_keeps_only_distances_that_still_hold():
+    """The same context with other candidates, or another history, gives the distances of a new one."""
     features = on_finest_grid(features_of(12))
-    settings = {"levels": (0, 2), "resolutions": 3}
-    utility = CoresetUtility(features, [(0, 0)], **settings)
-    select(utility, n=4, remaining=range(1, 8))
+    score = coreset(features, [(0, 0)])
+    select(score, n=4, remaining=range(1, 8))
     for pending, remaining in (([], range(1, 8)), ([(5, 2)], range(1, 12)), ([], [3, 9])):
-        fresh = CoresetUtility(features, [(0, 0)], **settings)
         ask = {"n": 2, "remaining": remaining, "pending": pending}
-        assert select(utility, **ask) == select(fresh, **ask)
+        assert select(score, **ask) == select(coreset(features, [(0, 0)]), **ask)
 
 
 def test_a_used_input_is_at_distance_zero():
     features = features_of(3)
-    scores = CoresetUtility(features, [(0, 1), (1, 1)], levels=(1,), resolutions=3)(np.arange(3), [])
-    np.testing.assert_allclose(scores[:2, 1], 0.0, atol=1e-7)
-    assert scores[2, 1] > 1
-    assert (scores[:, [0, 2]] == -np.inf).all()
+    scores = coreset(features, [(0, 2), (1, 2)], "high")(np.arange(3), [])
+    np.testing.assert_allclose(scores[:2, 2], 0.0, atol=1e-7)
+    assert scores[2, 2] > 1
+    assert (scores[:, :2] == -np.inf).all()
 
 
 def test_coreset_asks_for_few_features_at_a_time():
@@ -83,21 +86,24 @@ def test_coreset_asks_for_few_features_at_a_time():
         sizes.append(len(rows))
         return features(rows, level)
 
-    CoresetUtility(watched, [(i, 2) for i in range(10)], levels=(2,), resolutions=3, numbers=4 * 3 * 17)(
-        np.arange(10, 30), []
-    )
+    score = coreset(watched, [(i, 2) for i in range(10)], "high", block_size=4 * 3 * 17)
+    score(np.arange(10, 30), [])
     assert max(sizes) == 4
 
 
-@pytest.mark.parametrize("levels", [(0,), (2,), (0, 1, 2)])
+def random(levels, seed=0, step=0, costs=(1.0, 1.0, 1.0)):
+    return scorer(RandomChoice(levels), context_of(seed=seed, step=step, costs=costs))
+
+
+@pytest.mark.parametrize("levels", LEVELS)
 def test_random_choice_is_seeded_and_even(levels):
     def ask(seed, step, n=1):
-        return select(RandomUtility(levels, 3, seed=seed, step=step), n=n, remaining=range(5))
+        return select(random(levels, seed, step), n=n, remaining=range(5))
 
     assert ask(3, 8, 4) == ask(3, 8, 4)
     counts = Counter(choice for step in range(1500) for choice in ask(0, step))
-    assert {level for _, level in counts} == set(levels)
-    cells = 5 * len(levels)
+    assert {level for _, level in counts} == set(LEVELS[levels])
+    cells = 5 * len(LEVELS[levels])
     assert len(counts) == cells
     # Chi-square with 14 degrees of freedom or fewer: 36 is the 0.1 % tail of 14.
     assert sum((count - 1500 / cells) ** 2 / (1500 / cells) for count in counts.values()) < 36
@@ -105,24 +111,18 @@ def test_random_choice_is_seeded_and_even(levels):
 
 
 def test_random_keeps_to_the_budget():
-    found = select(RandomUtility((0, 1), 2, seed=0, step=0), n=9, remaining=range(9), prices=(1, 5), budget=7)
+    ask = {"n": 9, "remaining": range(9), "prices": (1, 5), "budget": 7}
+    found = select(random("mix", costs=(1, 5)), **ask)
     assert sum((1, 5)[choice.level] for choice in found) <= 7
-    assert len(select(RandomUtility((1,), 2, seed=0, step=0), n=9, remaining=range(9), prices=(1, 5), budget=7)) == 1
+    assert len(select(random("high", costs=(1, 5)), **ask)) == 1
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: RandomUtility((), 2, seed=0, step=0), "levels"),
-        (lambda: RandomUtility((2,), 2, seed=0, step=0), "levels"),
-        (lambda: CoresetUtility(features_of(3), [], levels=(0,), resolutions=3), "nothing is used"),
-        (lambda: CoresetUtility(features_of(3), [(0, 0)], levels=(3,), resolutions=3), "levels"),
-        (
-            lambda: CoresetUtility(lambda r, _: np.full((len(r), 1, 4), np.nan), [(0, 0)], levels=(0,), resolutions=1)(
-                np.arange(2), []
-            ),
-            "NaN",
-        ),
+        (lambda: random("middle")(np.arange(2), []), "unknown name 'middle'. Choose one of low, high, mix"),
+        (lambda: coreset(features_of(3), [])(np.arange(2), []), "no input was used"),
+        (lambda: coreset(lambda r, _: np.full((len(r), 1, 4), np.nan), [(0, 0)])(np.arange(2), []), "NaN"),
     ],
 )
 def test_bad_input(call, words):

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
-from mrafno.acquisition import mesh_rule as auto
-from mrafno.acquisition.mesh_rule import hedged, level_errors, level_gains
+from mrafno.acquisition import Choice, MultilevelGain
+from mrafno.acquisition.mesh_rule import level_errors, level_gains
 from mrafno.errors import AcquisitionError
+from tests.acquisition.contexts import context_of
+
+bounded = MultilevelGain().bounded
 
 # Gains.
 
@@ -71,7 +74,7 @@ def test_the_coarsest_level_has_the_median_of_its_last_few():
     assert level_errors([], 1) == [1.0]
     assert level_errors([(0, 0.5)], 1) == [0.5]
     assert level_errors([(0, 0.5), (0, 0.1), (0, 0.2)], 1) == [0.2]
-    few = auto._RECENT // 2 + 1
+    few = MultilevelGain().window // 2 + 1
     np.testing.assert_allclose(level_errors([*[(0, 9.0)] * 50, *[(0, 0.2)] * few], 1), [0.2])
     np.testing.assert_allclose(level_errors([*[(0, 9.0)] * 50, *[(0, 0.2)] * (few - 1)], 1), [9.0])
 
@@ -108,18 +111,18 @@ def test_errors_never_fall_from_coarse_to_fine():
 
 def test_a_level_waits_for_its_price_and_comes_after_five_of_them():
     """A fine example costs 3: free to be chosen after 3 coarse ones, bound to be after 15."""
-    fine = [hedged([1.0, 2.0], [1] + [0] * n, [1, 3])[1] for n in range(17)]
+    fine = [bounded([1.0, 2.0], [1] + [0] * n, [1, 3])[1] for n in range(17)]
     assert fine == [-np.inf] * 3 + [2.0] * 12 + [np.inf] * 2
-    assert hedged([1.0, 2.0], [], [1, 3]) == [1.0, -np.inf]
-    assert hedged([1.0, 2.0], [0] * 9 + [1, 0, 0, 0], [1, 3]) == [1.0, 2.0]
+    assert bounded([1.0, 2.0], [], [1, 3]) == [1.0, -np.inf]
+    assert bounded([1.0, 2.0], [0] * 9 + [1, 0, 0, 0], [1, 3]) == [1.0, 2.0]
 
 
 def test_a_finer_example_counts_for_a_coarser_level_and_not_the_other_way():
     costs, gains = [1, 2, 4], [1.0, 2.0, 3.0]
-    assert hedged(gains, [0, 0], costs) == [1.0, 2.0, -np.inf]
-    assert hedged(gains, [0, 0, 2], costs) == [1.0, -np.inf, -np.inf]
-    assert hedged(gains, [0, 0, 1], costs) == [1.0, -np.inf, 3.0]
-    assert hedged(gains, [1] * 10, costs) == [1.0, -np.inf, np.inf]
+    assert bounded(gains, [0, 0], costs) == [1.0, 2.0, -np.inf]
+    assert bounded(gains, [0, 0, 2], costs) == [1.0, -np.inf, -np.inf]
+    assert bounded(gains, [0, 0, 1], costs) == [1.0, -np.inf, 3.0]
+    assert bounded(gains, [1] * 10, costs) == [1.0, -np.inf, np.inf]
 
 
 @pytest.mark.parametrize(
@@ -142,3 +145,26 @@ def test_nonsense_is_refused(errors, counts, costs):
 def test_costs_are_checked():
     with pytest.raises(AcquisitionError, match="positive cost"):
         level_gains([0.1, 0.2], [1, 2], [0, 2])
+
+
+# The rule.
+
+
+def test_the_rule_reads_errors_counts_and_costs_from_the_context():
+    """Two initial examples of each level, three coarse ones bought and one running: costs 1 and 3."""
+    errors = ((0, 0.4), (0, 0.3), (0, 0.2))
+    observed = tuple(Choice(row, 0) for row in range(3))
+    context = context_of(range(9), costs=(1.0, 3.0), initial=(2, 2), observed=observed, errors=errors)
+    expected = bounded(level_gains(level_errors(errors, 2), [6, 2], (1, 3)), [0, 0, 0, 0], (1, 3))
+    assert MultilevelGain().gains(context, [Choice(5, 0)]) == expected
+    assert expected[1] > 0
+
+
+def test_its_constants_are_settings():
+    context = context_of(range(9), costs=(1.0, 3.0), initial=(2, 2), observed=(Choice(0, 0),) * 3, errors=((0, 0.3),))
+    assert MultilevelGain(max_spacing=1.0).gains(context, [])[1] == np.inf
+    assert MultilevelGain(min_spacing=2.0).gains(context, [])[1] == -np.inf
+    single, double = (MultilevelGain(shared_power=p).gains(context, []) for p in (1.0, 2.0))
+    assert double == [2 * gain for gain in single]
+    with pytest.raises(AcquisitionError, match="min_spacing at most max_spacing"):
+        MultilevelGain(min_spacing=6.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mrafno.acquisition import Choice, PoolGrams, PoolUtility, draw_targets, pool_grams, predictive_variance, u, u_hat
+from mrafno.acquisition import PoolGrams, draw_targets, pool_grams, predictive_variance, u, u_hat
 from mrafno.errors import AcquisitionError
 from mrafno.surrogate.prediction import Prediction
 from tests.acquisition.gaussians import DenseGaussian, random_predictions
@@ -80,30 +80,6 @@ def test_one_prediction_is_in_memory_at_a_time():
     assert most <= 2  # the next is made while the loop still holds the last
 
 
-@pytest.mark.parametrize("kind", ["u", "u-hat", "predvar"])
-def test_pool_utility_conditions_on_what_is_chosen(kind):
-    pool, _ = make(n=8)
-    remaining, chosen = np.array([0, 2, 5, 7]), [Choice(1, 0), Choice(6, 2)]
-    given = pool.given(chosen)
-    g = pool.gram[remaining]
-    expected = {
-        "u": lambda: u(g, given),
-        "u-hat": lambda: u_hat(g, None, given),
-        "predvar": lambda: predictive_variance(g, pool.log_noise[remaining], pool.sizes, given),
-    }[kind]()
-    np.testing.assert_array_equal(PoolUtility(pool, kind)(remaining, chosen), expected)
-    outside = PoolUtility(pool, kind, given=pool.given(chosen[1:]))
-    np.testing.assert_allclose(outside(remaining, chosen[:1]), expected, rtol=1e-12)
-    assert (PoolUtility(pool, kind)(remaining, []) > expected.numpy()).all()
-
-
-def test_given_targets_are_kept():
-    pool, _ = make(n=8)
-    remaining = np.array([0, 2, 5, 7])
-    found = PoolUtility(pool, "u-hat", targets=[1, 2])(remaining, [])
-    np.testing.assert_array_equal(found, u_hat(pool.gram[remaining], pool.gram[[1, 2], -1]))
-
-
 def test_drawn_targets():
     remaining = np.array([3, 8, 9, 20, 31, 40])
     found = draw_targets(remaining, 4, seed=1, step=7)
@@ -120,7 +96,6 @@ def test_drawn_targets():
         (lambda p: u(p.gram[0]), r"\(P, R, S, S\)"),
         (lambda p: PoolGrams(p.gram, p.log_noise[:2], p.sizes), "do not fit"),
         (lambda p: PoolGrams(p.gram, p.log_noise, p.sizes[:1]), "do not fit"),
-        (lambda p: PoolUtility(p, "v"), "unknown kind 'v'"),
         (lambda p: pool_grams([]), "no candidates"),
         (lambda p: draw_targets([1, 2], 0, seed=0, step=0), "at least one"),
         (

@@ -155,7 +155,7 @@ def test_a_run_is_watched_while_it_advances(visit, tmp_path):
 
     def advance():
         with Run.create(tmp_path / "live", task, **SETTINGS) as run:
-            run.advance(steps=4)
+            run.advance(total_steps=4)
 
     thread = threading.Thread(target=advance)
     thread.start()

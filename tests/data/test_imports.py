@@ -6,18 +6,20 @@ import os
 import shutil
 import signal
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from mrafno.data.imports import read_examples
-from mrafno.data.pool import draw
+from mrafno.data.pool import PoolSizes, draw
 from mrafno.errors import LedgerError, RunError
 from mrafno.run import Run
-from mrafno.run.settings import RunSettings
 from mrafno.run.state import RunState
 from mrafno.storage.ledger import Ledger
 from tests import runs
+
+SIZES = PoolSizes(initial=3, pool=12, test=4, test_seed=10_000)
 
 
 def earlier(task=None, counts=(4, 2), seed=99):
@@ -126,7 +128,7 @@ def test_given_examples_take_the_place_of_as_many_simulated_ones(tmp_path):
             *((f"q00000{i}", 0, 1.0, True) for i in range(4)), ("q000004", 1, 0.25, True), ("q000005", 1, 0.5, True),
         ]  # fmt: skip
         for query, name, row in zip(told, ["0"] * 4 + ["1"] * 2, [0, 1, 2, 3, 0, 1], strict=True):
-            f, y = run._example(query.id)
+            f, y = run.recorder.example(query)
             np.testing.assert_array_equal(f, arrays[f"input_{name}"][row])
             np.testing.assert_array_equal(y, arrays[f"output_{name}"][row])
         first = run.ask(1000)
@@ -155,9 +157,9 @@ def test_a_run_with_enough_examples_simulates_none_at_first(tmp_path):
 @pytest.mark.parametrize("method", ["mra-uhat", "mra-auto", "coreset-mix"])
 def test_examples_on_the_coarse_mesh_alone_serve_every_method(tmp_path, method):
     with runs.create(tmp_path / "run", method, examples=earlier(counts=(5, 0))) as run:
-        assert run.advance(2) == "finished 2 steps"
+        assert run.advance(total_steps=2).reason == "finished 2 steps"
         assert [q.level for q in run.state.of_kind("initial", "told")] == [0] * 5 + [1] * 3
-        assert len(run.state.learnt) == 10
+        assert len(run.state.trained_on) == 10
 
 
 def test_distances_are_from_given_inputs_too(tmp_path):
@@ -169,12 +171,12 @@ def test_distances_are_from_given_inputs_too(tmp_path):
     examples = {"input_0": np.repeat(close, 3, 0), "output_0": np.repeat(task.solve(close, 0), 3, 0)}
     fine = earlier(task, (0, 3))
     with runs.create(tmp_path / "two", "coreset-low", task=task, test=0, examples=examples | fine) as run:
-        np.testing.assert_array_equal(run.inputs.given[0], examples["input_0"])
+        np.testing.assert_array_equal(run.inputs.imported[0], examples["input_0"])
         near = int(np.flatnonzero((run.inputs.pool == pool[0]).all(axis=(1, 2)))[0])
         run.train_and_evaluate_if_due()
         chosen = run.chooser.choose(run.surrogate, run.state, len(run.inputs.pool))
-        assert chosen[-1].candidate == near
-        assert chosen[-1].why["score"] < 0.1 * chosen[0].why["score"]
+        assert chosen[-1][0].candidate == near
+        assert chosen[-1][1]["score"] < 0.1 * chosen[0][1]["score"]
 
 
 # No input has two uses.
@@ -182,7 +184,7 @@ def test_distances_are_from_given_inputs_too(tmp_path):
 
 @pytest.mark.parametrize("level", [0, 1])
 def test_candidates_that_were_simulated_earlier_are_not_used_again(level):
-    task, settings = runs.tiny(), RunSettings.of(**runs.SETTINGS)
+    task, settings = runs.tiny(), SIZES
     known = task.restrict(task.inputs[[3, 7, 20]], level).astype(np.float32).astype(np.float64)
     given = [np.zeros((0, 1, 9)), np.zeros((0, 1, 17))]
     given[level] = known
@@ -195,19 +197,19 @@ def test_candidates_that_were_simulated_earlier_are_not_used_again(level):
 
 def test_draws_of_an_endless_task_that_were_simulated_earlier_are_not_used_again(tmp_path, monkeypatch):
     monkeypatch.setenv("MRAFNO_CACHE", str(tmp_path))
-    task, settings = runs.tiny_burgers(), RunSettings.of(**runs.SETTINGS)
+    task, settings = runs.tiny_burgers(), SIZES
     given = [task.restrict(task.sample(5, seed=0), 0), task.sample(2, seed=1)]
     inputs = draw(task, settings, 0, given)
     assert (len(inputs.initial), len(inputs.pool)) == (1, 12)
     np.testing.assert_array_equal(np.concatenate([inputs.initial, inputs.pool]), task.sample(18, seed=0)[5:])
-    with pytest.raises(RunError, match=r"2 of the test inputs are among the given examples\. Choose another test_seed"):
-        draw(task, RunSettings.of(**{**runs.SETTINGS, "test_seed": 1}), 0, given)
+    with pytest.raises(RunError, match=r"2 of the test inputs are among the imported .* another test_seed"):
+        draw(task, replace(SIZES, test_seed=1), 0, given)
 
 
 def test_too_few_candidates_that_are_new():
     task = runs.tiny(n=12)
-    with pytest.raises(RunError, match=r"7 candidates that are not among the given examples \(5 are\) are too few"):
-        draw(task, RunSettings.of(**runs.SETTINGS), 0, [task.restrict(task.inputs[:5], 0), np.zeros((0, 1, 17))])
+    with pytest.raises(RunError, match=r"7 candidates that are not among the imported examples \(5 are\) are too few"):
+        draw(task, SIZES, 0, [task.restrict(task.inputs[:5], 0), np.zeros((0, 1, 17))])
 
 
 # Kills.
@@ -215,7 +217,7 @@ def test_too_few_candidates_that_are_new():
 
 def _begun(folder, examples):
     with runs.create(folder, examples=examples) as run:
-        run.advance(4)
+        run.advance(total_steps=4)
 
 
 def test_a_run_that_is_killed_and_resumed_is_as_one_that_was_not(tmp_path):
@@ -244,7 +246,7 @@ def test_a_run_that_is_killed_and_resumed_is_as_one_that_was_not(tmp_path):
             continue
         resumed += 1
         with Run.open(folder, runs.tiny()) as run:
-            run.advance(4)
+            run.advance(total_steps=4)
             assert runs.decisions(run.state) == expected
         assert runs.saved_weights(folder) == runs.saved_weights(tmp_path / "reference")
     assert interrupted >= 2

@@ -1,14 +1,15 @@
 """The inputs of a run: the same for the same seed, and no test input anywhere else."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from mrafno.data.pool import draw, stacked, unstacked
+from mrafno.data.pool import PoolSizes, draw, stacked, unstacked
 from mrafno.errors import RunError
-from mrafno.run.settings import RunSettings
 from tests import runs
 
-SETTINGS = RunSettings.of(**runs.SETTINGS)
+SETTINGS = PoolSizes(initial=3, pool=12, test=4, test_seed=10_000)
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +51,7 @@ def test_an_endless_task_has_the_same_test_inputs_for_every_seed():
     first, second = draw(runs.tiny_burgers(), SETTINGS, 1), draw(runs.tiny_burgers(), SETTINGS, 2)
     np.testing.assert_array_equal(first.test, second.test)
     np.testing.assert_array_equal(first.test, runs.tiny_burgers().sample(4, SETTINGS.test_seed))
-    other = draw(runs.tiny_burgers(), RunSettings.of(**{**runs.SETTINGS, "test_seed": 7}), 1)
+    other = draw(runs.tiny_burgers(), replace(SETTINGS, test_seed=7), 1)
     np.testing.assert_array_equal(other.test, runs.tiny_burgers().sample(4, 7))
     np.testing.assert_array_equal(other.pool, first.pool)
 
@@ -62,7 +63,7 @@ def test_a_seed_that_would_make_test_inputs_initial_ones_is_refused():
 
 
 def test_a_larger_pool_begins_with_the_smaller_one():
-    small, large = (draw(runs.tiny_burgers(), RunSettings.of(**{**runs.SETTINGS, "pool": n}), 0) for n in (5, 9))
+    small, large = (draw(runs.tiny_burgers(), replace(SETTINGS, pool=n), 0) for n in (5, 9))
     np.testing.assert_array_equal(small.initial, large.initial)
     np.testing.assert_array_equal(small.pool, large.pool[:5])
 
@@ -83,7 +84,7 @@ def test_too_few_candidates_are_an_error_that_counts():
 
 @pytest.mark.parametrize("test", [0, 4])
 def test_stacking_is_undone(test):
-    task, settings = runs.tiny(), RunSettings.of(**{**runs.SETTINGS, "test": test})
+    task, settings = runs.tiny(), replace(SETTINGS, test=test)
     inputs = draw(task, settings, 3)
     again = unstacked(stacked(inputs), task, settings)
     for kind in ("initial", "pool", "test"):

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from mrafno.acquisition import PoolUtility, annealed_cost, draw_targets, gram, u, u_hat
-from mrafno.acquisition.mesh_rule import hedged, level_errors, level_gains
+from mrafno.acquisition import MultilevelGain, annealed_cost, draw_targets, gram, u, u_hat
+from mrafno.acquisition.baselines import allowed_levels
+from mrafno.acquisition.mesh_rule import level_errors, level_gains
 from mrafno.grids import Grid, resample
 from mrafno.run import Run
-from mrafno.run.chooser import BestLevel, Chooser, scoring_grid
+from mrafno.run.chooser import Chooser, scoring_grid
 from mrafno.run.methods import METHODS
 from mrafno.tasks import get_task
 from tests import runs
@@ -30,14 +31,15 @@ def check_run(run, steps):
     assert [q.status for q in queries] == ["told"] * steps
     assert len({q.row for q in queries}) == steps
     assert [q.step for q in queries] == list(range(1, steps + 1))
-    assert {q.level for q in queries} <= set(run.method.allowed(run.task.levels))
+    allowed = allowed_levels(getattr(run.method.acquisition, "levels", "mix"), run.task.levels)
+    assert {q.level for q in queries} <= set(allowed)
     for query in queries:
         json.dumps(query.choice, allow_nan=False)
         assert math.isfinite(query.choice["score"])
         assert query.choice["best"][query.level] is not None
         # Steps count from 1, schedules from 0.
         costs = annealed_cost(run.task.costs, query.step - 1, rate=run.settings.alpha)
-        assert query.choice["costs"] == (costs if run.method.scheduled else None)
+        assert query.choice["costs"] == (costs if run.method.divide_by_cost else None)
     assert run.state.cost == math.fsum(run.task.costs[q.level] for q in queries)
 
 
@@ -47,7 +49,7 @@ def check_run(run, steps):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_makes_a_run(tmp_path, method):
     with runs.ready(tmp_path / "run", method, evaluate=6, alpha=0.5, refresh=0.4) as run:
-        assert run.advance(6) == "finished 6 steps"
+        assert run.advance(total_steps=6).reason == "finished 6 steps"
         check_run(run, 6)
 
 
@@ -126,7 +128,7 @@ def test_only_candidates_that_may_be_asked_about_are_predicted(tmp_path):
         trained_on = {run.state.queries[id].row for id in run.state.trained_on if run.state.queries[id].kind == "pool"}
         assert trained_on
         whole = run.chooser._predicted_grams(run.surrogate, np.arange(12)).gram
-        found = run.chooser._grams(run.surrogate, run.state).gram
+        found = run.chooser._pool_grams(run.surrogate, run.state).gram
         for row in range(12):
             expected = torch.zeros_like(whole[row]) if row in trained_on else whole[row]
             torch.testing.assert_close(found[row], expected, rtol=1e-4, atol=1e-6)
@@ -174,12 +176,12 @@ def test_coreset_takes_the_input_farthest_from_all_that_are_used(tmp_path):
 
 def test_a_schedule_step_is_not_repeated_after_reopening_or_failing(tmp_path):
     with runs.ready(tmp_path / "run", alpha=0.5, schedule="sigmoid", renormalise=False) as run:
-        run.advance(2)
+        run.advance(total_steps=2)
     with Run.open(tmp_path / "run", runs.tiny()) as run:
         [query] = run.ask(1)
         run.fail(query.id, "no")
     with Run.open(tmp_path / "run", runs.tiny()) as run:
-        run.advance(4)
+        run.advance(total_steps=4)
         steps = [(q.step, q.status) for q in run.state.of_kind("pool")]
         assert steps == [(1, "told"), (2, "told"), (3, "failed"), (3, "told"), (4, "told")]
         for query in run.state.of_kind("pool"):
@@ -221,23 +223,20 @@ def test_random_choice_does_not_depend_on_what_was_learnt(tmp_path):
 # The mesh with most to give.
 
 
-def test_only_the_best_level_is_scored():
-    utility = BestLevel(lambda remaining, _: np.ones((len(remaining), 3)), lambda chosen: [1.0, len(chosen) * 2.0, 0.5])
-    assert utility(np.arange(4), []).tolist() == [[1.0, -np.inf, -np.inf]] * 4
-    assert utility(np.arange(2), [(9, 0)]).tolist() == [[-np.inf, 1.0, -np.inf]] * 2
-
-
 def test_auto_asks_the_level_with_the_largest_gain_and_in_it_the_largest_u_hat(tmp_path):
     with runs.ready(tmp_path / "run", "mra-auto", members=4) as run:
         for _ in range(8):
             [query] = run.ask(1)
             errors = level_errors([(q.level, error) for q, error in run.state.prequential_errors()], 2)
             gains = level_gains(errors, run.state.counts(2, "told"), run.task.costs)
-            gains = hedged(gains, [q.level for q in run.state.of_kind("pool", "told")], run.task.costs)
+            gains = MultilevelGain().bounded(
+                gains, [q.level for q in run.state.of_kind("pool", "told")], run.task.costs
+            )
             assert query.level == int(np.argmax(gains))
             running = [(q.row, q.level) for q in run.state.not_trained_on]
             rest = np.setdiff1d(np.arange(12), [q.row for q in run.state.of_kind("pool", "told")])
-            scores = PoolUtility(run.chooser._grams(run.surrogate, run.state), "u-hat")(rest, running)
+            pool = run.chooser._pool_grams(run.surrogate, run.state)
+            scores = np.asarray(u_hat(pool.gram[rest], given=pool.given(running) if running else None))
             assert query.candidate == rest[int(np.argmax(scores[:, query.level]))]
             runs.answer(run, [query])
 
@@ -249,7 +248,7 @@ def test_auto_looks_at_every_level_now_and_then(tmp_path, costs):
     with runs.advanced(tmp_path / "run", 9, "mra-auto", task, settings={"refresh": 0.5}) as run:
         levels = [q.level for q in run.state.of_kind("pool")]
         for place in range(9):
-            bounds = hedged([0.0] * run.task.levels, levels[:place], run.task.costs)
+            bounds = MultilevelGain().bounded([0.0] * run.task.levels, levels[:place], run.task.costs)
             assert bounds[levels[place]] == max(bounds) if np.inf in bounds else bounds[levels[place]] == 0.0
         assert set(levels) == set(range(run.task.levels))
 
@@ -268,12 +267,12 @@ def test_auto_counts_a_batch_as_it_grows(tmp_path):
 
 
 def test_the_scoring_grid_is_the_coarsest_or_smaller():
-    assert scoring_grid(runs.tiny()) == Grid((9,), ("nodes",))
-    assert scoring_grid(get_task("burgers")).shape == (33,)
-    assert scoring_grid(get_task("burgers", resolutions=(65, 129))).shape == (33,)
-    assert scoring_grid(runs.tiny_darcy()).shape == (6, 6)
-    assert scoring_grid(get_task("darcy3")) == Grid((16, 16), get_task("darcy3").layout)
-    assert scoring_grid(get_task("diffusion")).shape == (16, 16)
+    assert scoring_grid(runs.tiny(), 256) == Grid((9,), ("nodes",))
+    assert scoring_grid(get_task("burgers"), 256).shape == (33,)
+    assert scoring_grid(get_task("burgers", resolutions=(65, 129)), 33).shape == (33,)
+    assert scoring_grid(runs.tiny_darcy(), 256).shape == (6, 6)
+    assert scoring_grid(get_task("darcy3"), 256) == Grid((16, 16), get_task("darcy3").layout)
+    assert scoring_grid(get_task("diffusion"), 100).shape == (10, 10)
 
 
 def test_gram_matrices_are_kept_until_the_surrogate_learns(tmp_path, monkeypatch):

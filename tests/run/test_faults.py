@@ -111,7 +111,7 @@ def whole(tmp_path_factory):
     """A run of four steps that nothing happened to, and how often it wrote."""
     with runs.ready(tmp_path_factory.mktemp("whole") / "run") as run, pytest.MonkeyPatch.context() as patch:
         counts = {call: Full(patch, call, 0, False) for call in ("write", "fsync")}
-        run.advance(4)
+        run.advance(total_steps=4)
         return runs.decisions(run.state), runs.weights(run), {call: disk.count for call, disk in counts.items()}
 
 
@@ -126,14 +126,14 @@ def test_a_full_disk_stops_the_run_and_with_space_it_goes_on(tmp_path, monkeypat
             before = runs.ledger_bytes(run)
             Full(patch, call, at, forever)
             with pytest.raises((LedgerError, CheckpointError), match=r"could not be written .*No space left"):
-                run.advance(4)
+                run.advance(total_steps=4)
             kept = runs.ledger_bytes(run)
             assert kept.startswith(before)
         # With space again, in the same process or in the next one.
         if at % 2:
             run.close()
             run = Run.open(folder, runs.tiny())
-        assert run.advance(4) == "finished 4 steps"
+        assert run.advance(total_steps=4).reason == "finished 4 steps"
         assert runs.ledger_bytes(run).startswith(kept[: kept.rfind(b"\n") + 1])
         assert runs.decisions(run.state) == whole[0]
         assert runs.weights(run) == whole[1]
@@ -151,7 +151,7 @@ def test_a_link_in_place_of_the_spool_is_refused(tmp_path):
         (tmp_path / "run" / "spool").symlink_to(tmp_path / "elsewhere")
         for executor in (None, InProcess()):
             with pytest.raises(LedgerError, match="spool is a symbolic link, which is not followed"):
-                run.advance(1, executor=executor)
+                run.advance(total_steps=1, executor=executor)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
@@ -173,7 +173,7 @@ def test_spooled_results_of_somebody_elses_making_are_not_taken(tmp_path):
         (spool / f"{first.id}.npy").write_bytes(pickle.dumps(Bomb(tmp_path / "exploded")))
         (spool / f"{second.id}.npy").rename(tmp_path / "elsewhere.npy")
         (spool / f"{second.id}.npy").symlink_to(tmp_path / "elsewhere.npy")
-        run.advance(2)
+        run.advance(total_steps=2)
         assert [q.status for q in run.state.of_kind("pool")] == ["told", "told"]
         assert any("checksum is wrong" in note for note in run.ledger.damage)
         assert any("is a symbolic link" in note for note in run.ledger.damage)

@@ -14,7 +14,6 @@ import pytest
 
 from mrafno.errors import FailuresError, RunError, SimulationError
 from mrafno.run import Run
-from mrafno.run import session as asktell
 from mrafno.simulation import spool as simulations_on_disk
 from mrafno.simulation.executors import InProcess, process_pool
 from mrafno.simulation.spool import simulate
@@ -44,15 +43,15 @@ def measured(run):
 
 def test_it_ends_after_so_many_steps_in_all(tmp_path):
     with runs.ready(tmp_path / "run") as run:
-        assert run.advance(2) == "finished 2 steps"
-        assert run.advance(2) == "finished 2 steps"
+        assert run.advance(total_steps=2).reason == "finished 2 steps"
+        assert run.advance(total_steps=2).reason == "finished 2 steps"
         assert (run.state.step, run.state.activity()) == (2, "finished 2 steps")
-        assert run.advance(3) == "finished 3 steps"
-        assert run.advance(1) == "nothing to do: steps count from the beginning, and 3 are done"
+        assert run.advance(total_steps=3).reason == "finished 3 steps"
+        assert run.advance(total_steps=1).reason == "nothing to do: 3 steps are done"
         assert run.state.activity() == "finished 3 steps"
         assert run.state.step == 3
-        with pytest.raises(RunError, match="cannot advance to -1 steps"):
-            run.advance(-1)
+        with pytest.raises(RunError, match="total_steps must be a whole number, 0 or more, got -1"):
+            run.advance(total_steps=-1)
 
 
 def test_no_steps_are_the_first_examples_and_their_measurement(tmp_path):
@@ -65,7 +64,7 @@ def test_no_steps_are_the_first_examples_and_their_measurement(tmp_path):
 @pytest.mark.parametrize("budget", [0.5, 7.0, 12.0])
 def test_it_ends_when_nothing_fits_the_budget(tmp_path, budget):
     with runs.ready(tmp_path / "run") as run:
-        assert run.advance(budget=budget) == f"used up the budget of {budget:g}"
+        assert run.advance(budget=budget).reason == f"used up the budget of {budget:g}"
         assert budget - 1 < run.state.cost <= budget
         assert measured(run)[-1] == run.state.step
         assert run.state.not_trained_on == []
@@ -77,16 +76,16 @@ def test_every_end_is_a_whole_fit_that_is_measured(tmp_path, goal, brief):
     """Also where brief fits have taken in every example before it is known to be the last, or it was measured then."""
     settings = {"brief": brief, "evaluate": 1, "pool": 8, "initial": 50, "refresh": 1.0}
     with runs.create(tmp_path / "run", task=runs.tiny(n=130), **settings) as run:
-        reason = run.advance(**goal)
+        reason = run.advance(**goal).reason
         assert reason.startswith(("used up the budget", "asked for the whole pool", "reached the target"))
         assert run.state.not_trained_on == []
         assert run.state.trainings[-2].brief
         assert not run.state.trainings[-1].brief
         last = run.state.evaluations[-1]
-        assert (last.step, last.metrics) == (run.state.step, run.measured(run.surrogate).as_json())
+        assert (last.step, last.metrics) == (run.state.step, run.metrics(run.surrogate).as_json())
         weights = runs.weights(run)
     with Run.open(tmp_path / "run", runs.tiny(n=130)) as run:
-        assert run.advance(**goal) == reason
+        assert run.advance(**goal).reason == reason
         assert runs.weights(run) == weights
 
 
@@ -95,37 +94,37 @@ def test_who_has_no_estimate_of_its_error_takes_no_target(tmp_path):
         runs.create(tmp_path / "run", "mr-dropout") as run,
         pytest.raises(RunError, match="Leave target out, or choose inference ensemble instead of dropout"),
     ):
-        run.advance(3, target=0.1)
+        run.advance(total_steps=3, target=0.1)
 
 
 def test_it_ends_with_the_pool(tmp_path):
     with runs.ready(tmp_path / "run", pool=5, batch=3) as run:
-        assert run.advance(9) == "asked for the whole pool"
+        assert run.advance(total_steps=9).reason == "asked for the whole pool"
         assert sorted(row for row, _ in runs.choices(run.state)) == list(range(5))
         assert measured(run)[-1] == 5
-        assert run.advance(9, budget=1e9) == "asked for the whole pool"
+        assert run.advance(total_steps=9, budget=1e9).reason == "asked for the whole pool"
 
 
 def test_a_pool_whose_rest_fails_is_used_up_too(tmp_path):
     """What failed too often is not there any more, whatever is left of the budget."""
     with runs.ready(tmp_path / "run", task=runs.tiny(runs.broken), pool=2, retries=0) as run:
-        assert run.advance(9, budget=1e9) == "asked for the whole pool"
+        assert run.advance(total_steps=9, budget=1e9).reason == "asked for the whole pool"
         assert [q.status for q in run.state.of_kind("pool")] == ["failed", "failed"]
 
 
 def test_it_ends_at_the_target(tmp_path):
     """When it is sure of it: not before five fits have said so, and not by the mean of a few errors alone."""
     with runs.create(tmp_path / "run", task=runs.tiny(n=130), initial=50, test=0, refresh=0) as run:
-        assert run.advance(3, target=1e9) == "finished 3 steps"
+        assert run.advance(total_steps=3, target=1e9).reason == "finished 3 steps"
         assert len(run.state.trainings) == 4
-        reason = run.advance(9, target=1e9)
+        reason = run.advance(total_steps=9, target=1e9).reason
         estimate, bound = run.state.estimate, run.state.bound
         assert reason == f"reached the target: estimated error {estimate:.3g}, at most {bound:.3g}"
         assert run.state.step == 4
         assert bound == median(t.out_of_fold_bound for t in run.state.trainings)
         assert estimate < bound
         # Lucky enough by the estimate, and yet it goes on.
-        run.advance(5, target=(estimate + bound) / 2)
+        run.advance(total_steps=5, target=(estimate + bound) / 2)
         assert run.state.step == 5
 
 
@@ -133,14 +132,14 @@ def test_a_lucky_fit_on_few_examples_does_not_end_a_run(tmp_path):
     """Ten first examples on the finest mesh, one or two of them left out by a network: no error is known by that."""
     with runs.ready(tmp_path / "run", initial=10, test=0, refresh=0) as run:
         assert run.state.estimate is not None
-        assert run.advance(6, target=1e9) == "finished 6 steps"
+        assert run.advance(total_steps=6, target=1e9).reason == "finished 6 steps"
         assert run.state.bound is None
 
 
 def test_an_abandoned_choice_is_replaced(tmp_path):
     with runs.ready(tmp_path / "run") as run:
         run.abandon(run.ask(1)[0].id, "never")
-        assert run.advance(3) == "finished 3 steps"
+        assert run.advance(total_steps=3).reason == "finished 3 steps"
         assert len(run.state.of_kind("pool")) == 4
 
 
@@ -149,9 +148,9 @@ def test_an_abandoned_choice_is_replaced(tmp_path):
 
 def test_it_measures_every_so_many_steps_and_at_the_end(tmp_path):
     with runs.ready(tmp_path / "run", evaluate=3) as run:
-        run.advance(5)
+        run.advance(total_steps=5)
         assert measured(run) == [0, 3, 5]
-        run.advance(6)
+        run.advance(total_steps=6)
         assert measured(run) == [0, 3, 5, 6]
         for evaluation in run.state.evaluations:
             told = run.state.of_kind("pool")[: evaluation.step]
@@ -160,14 +159,14 @@ def test_it_measures_every_so_many_steps_and_at_the_end(tmp_path):
 
 def test_batches_do_not_step_over_measurements(tmp_path):
     with runs.ready(tmp_path / "run", evaluate=4, batch=3) as run:
-        run.advance(12)
+        run.advance(total_steps=12)
         # 4 lies in the batch that ends at 6, 8 in the one that ends at 9.
         assert measured(run) == [0, 6, 9, 12]
 
 
 def test_without_test_examples_nothing_is_measured_and_the_last_ones_are_learnt(tmp_path):
     with runs.ready(tmp_path / "run", test=0, refresh=1.0) as run:
-        run.advance(4)
+        run.advance(total_steps=4)
         assert measured(run) == []
         assert run.state.trainings[-1].step == 4
         assert len(run.state.trainings) < 5
@@ -214,7 +213,7 @@ def test_a_run_in_pieces_is_a_run_in_one(tmp_path):
     for steps in (0, 2, 4):
         create = partial(runs.create, tmp_path / "run", refresh=0)
         with create() if not steps else Run.open(tmp_path / "run", runs.tiny()) as run:
-            run.advance(steps)
+            run.advance(total_steps=steps)
     assert (runs.decisions(run.state), runs.weights(run)) == whole
 
 
@@ -278,7 +277,7 @@ def test_asynchronous_runs_keep_so_many_under_way(tmp_path, workers):
     with runs.create(tmp_path / "run") as run:
         ask, pending = run.ask, []
         run.ask = lambda n, **how: pending.append((n, len(run.state.running))) or ask(n, **how)
-        reason = run.advance(9, executor=executor, workers=workers, asynchronous=True)
+        reason = run.advance(total_steps=9, executor=executor, workers=workers, asynchronous=True).reason
         assert reason == "finished 9 steps"
         assert executor.most == workers
         assert all(n + running <= workers for n, running in pending)
@@ -304,7 +303,7 @@ def test_asynchronous_runs_never_exceed_the_budget(tmp_path):
 
 def test_no_lease_ends_what_this_process_simulates(tmp_path):
     with runs.ready(tmp_path / "run", lease=0.02) as run:
-        run.advance(5, executor=Counting(), workers=2, asynchronous=True)
+        run.advance(total_steps=5, executor=Counting(), workers=2, asynchronous=True)
         assert [q.status for q in run.state.of_kind("pool")] == ["told"] * 5
 
 
@@ -318,10 +317,10 @@ def test_what_finished_without_a_driver_is_collected(tmp_path, whole):
             simulate(run.task, query, spool=folder / "spool")
         runs.answer(run, queries[5:])
         time.sleep(0.06)
-        run._take_back()
+        run.session.expire()
     with Run.open(folder, runs.tiny(runs.broken)) as run:
         assert {run.state.queries[q.id].status for q in queries[:5]} == {"expired"}
-        run.advance(0)
+        run.advance(total_steps=0)
         assert {q.status for q in run.state.queries.values()} == {"told"}
         assert run.state.trainings[0].loss == whole[2].trainings[0].loss
     assert list((folder / "spool").iterdir()) == []
@@ -340,7 +339,7 @@ def test_spooled_results_of_settled_queries_are_cleared_and_foreign_ones_are_nam
         read = []
         known = simulations_on_disk._read
         monkeypatch.setattr(simulations_on_disk, "_read", lambda *of: read.append(of[1]) or known(*of))
-        run._collect()
+        runs.loop_of(run)._collect_spooled()
         assert read == [waiting.id]
         assert [run.state.queries[q.id].status for q in (settled, failed, waiting)] == ["told", "failed", "told"]
         assert {p.name for p in (folder / "spool").iterdir()} == {f"q000099.{end}" for end in ("json", "lock", "npy")}
@@ -372,15 +371,15 @@ def test_first_examples_that_were_finished_are_not_simulated_again(tmp_path):
     """Neither after an interruption nor in another run."""
     task = Solver(interrupt_at=8)
     with runs.create(tmp_path / "run", task=task) as run, pytest.raises(KeyboardInterrupt):
-        run.advance(1)
+        run.advance(total_steps=1)
     with Run.open(tmp_path / "run", task) as run:
-        run.advance(1)
+        run.advance(total_steps=1)
         steps = run.state.as_json()["steps"]
     # One chunk may be lost with the interruption: it holds seconds of work at most.
     assert len(task.solved) <= 11 + 4
     other = Solver()
     with runs.create(tmp_path / "other", task=other) as run:
-        run.advance(1)
+        run.advance(total_steps=1)
         assert [s["candidate"] for s in run.state.as_json()["steps"]] == [s["candidate"] for s in steps]
     assert len(other.solved) == 1
 
@@ -391,7 +390,7 @@ def test_a_first_example_that_fails_is_a_failed_query(tmp_path):
         initial = [q for q in run.ask(1000) if q.level == 0]
     task = Solver(fail={runs.digest(initial[1].f, 0)})
     with runs.create(tmp_path / "run", task=task) as run:
-        assert run.advance(1) == "finished 1 step"
+        assert run.advance(total_steps=1).reason == "finished 1 step"
         failed = [q for q in run.state.queries.values() if q.status == "failed"]
         assert [q.row for q in failed] == [1, 1]
         assert failed[0].reason == "burgers: no convergence"
@@ -404,7 +403,7 @@ def test_a_first_example_that_fails_is_a_failed_query(tmp_path):
 
 def test_simulations_that_fail_are_failed_with_reasons_and_the_run_goes_on(tmp_path):
     with runs.create(tmp_path / "run", task=runs.tiny(runs.sick), initial=4, test=6, pool=20) as run:
-        assert run.advance(8, max_failure_rate=0.9) == "finished 8 steps"
+        assert run.advance(total_steps=8, max_failure_rate=0.9).reason == "finished 8 steps"
         failed = [q for q in run.state.queries.values() if q.status == "failed"]
         reasons = " ".join(q.reason for q in failed)
         for says in ("raised ArithmeticError", "no convergence", "NaN or infinite", "returned shape", "real numbers"):
@@ -424,15 +423,15 @@ def test_too_many_failures_end_the_run_and_a_mended_simulator_goes_on(tmp_path, 
     with Run.open(folder, runs.tiny(runs.broken)) as run:
         says = r"5 simulations failed, 100 % of all, more than 50 %. The last reason: tiny: .*nothing works on level 1"
         with pytest.raises(FailuresError, match=says + r".*Everything is kept: correct the simulator and resume"):
-            run.advance(2, executor=executor)
+            run.advance(total_steps=2, executor=executor)
         assert len(run.state.of_kind("initial", "told")) == 3
         assert "5 simulations failed" in run.state.activity()
         if executor is None:
             for _ in range(3):  # somebody is stubborn
                 with pytest.raises(FailuresError):
-                    run.advance(2)
+                    run.advance(total_steps=2)
     with Run.open(folder, runs.tiny()) as run:
-        assert run.advance(2) == "finished 2 steps"
+        assert run.advance(total_steps=2).reason == "finished 2 steps"
         assert run.state.counts(2, "told") == [3 + runs_at(run, 0), 3 + runs_at(run, 1)]
         assert len(run.state.of_kind("test", "told")) == 4
 
@@ -444,10 +443,10 @@ def runs_at(run, level):
 def test_without_initial_examples_there_is_no_run_until_the_simulator_is_mended(tmp_path):
     with runs.create(tmp_path / "run", task=runs.tiny(fine_fails), retries=0, test=0) as run:
         with pytest.raises(FailuresError, match="too few initial examples to go on; their simulations failed"):
-            run.advance(2)
+            run.advance(total_steps=2)
         assert [q.status for q in run.state.of_kind("initial")] == ["told"] * 3 + ["failed"] * 3
     with Run.open(tmp_path / "run", runs.tiny()) as run:
-        assert run.advance(2) == "finished 2 steps"
+        assert run.advance(total_steps=2).reason == "finished 2 steps"
         assert run.state.of_kind("initial", "told")[-1].id == "q000008"
 
 
@@ -458,10 +457,10 @@ def fine_fails(f, level):
 def test_the_failure_rate_has_a_limit_of_its_own(tmp_path):
     with runs.ready(tmp_path / "run", task=runs.tiny(runs.broken)) as run:
         with pytest.raises(FailuresError):
-            run.advance(9, max_failure_rate=0.99)
+            run.advance(total_steps=9, max_failure_rate=0.99)
         before = len(run.state.queries)
         # Whoever is always patient tries all of the pool.
-        assert run.advance(9, max_failure_rate=1.0) == "asked for the whole pool"
+        assert run.advance(total_steps=9, max_failure_rate=1.0).reason == "asked for the whole pool"
         assert len(run.state.queries) - before == 24
 
 
@@ -477,8 +476,10 @@ def test_a_simulator_that_hangs_leaves_or_eats_memory_is_a_failed_query(tmp_path
     with runs.ready(tmp_path / "run", task=runs.tiny(solve), retries=0) as run:
         bad = int(np.argmax(run.inputs.pool[:, 0, 0] > 0.5))
         good = int(np.argmax(run.inputs.pool[:, 0, 0] < 0.5))
-        run._record([asktell._Wanted("pool", 0, bad, 1), asktell._Wanted("pool", 0, good, 2)])
-        assert run.advance(1, **how) == "finished 1 step"
+        run.session._ask(
+            [{"kind": "pool", "level": 0, "row": row, "step": step} for step, row in ((1, bad), (2, good))]
+        )
+        assert run.advance(total_steps=1, **how).reason == "finished 1 step"
         failed, told = run.state.of_kind("pool")
         assert (failed.status, told.status) == ("failed", "told")
         assert says in failed.reason
@@ -499,16 +500,16 @@ def test_ctrl_c_stops_and_the_run_goes_on_as_if_nothing_had_happened(tmp_path, w
 
     with runs.create(tmp_path / "run") as run:
         with pytest.raises(KeyboardInterrupt):
-            run.advance(6, watch=interrupt)
+            run.advance(total_steps=6, watch=interrupt)
         assert run.state.activity() == "interrupted"
         assert run.ledger.events[-1].data == {"reason": "interrupted"}
         shutil.copytree(tmp_path / "run", tmp_path / "copy", ignore=shutil.ignore_patterns("lock"))
         # In the same process, as in a notebook.
-        assert run.advance(6) == "finished 6 steps"
+        assert run.advance(total_steps=6).reason == "finished 6 steps"
         assert runs.decisions(run.state) == whole[0]
         assert runs.weights(run) == whole[1]
     with Run.open(tmp_path / "copy", runs.tiny()) as run:
-        run.advance(6)
+        run.advance(total_steps=6)
         assert runs.decisions(run.state) == whole[0]
         assert runs.weights(run) == whole[1]
 
@@ -525,10 +526,10 @@ def test_ctrl_c_during_a_simulation_keeps_those_before_it(tmp_path, whole):
     interrupts.count = 0
     with runs.create(tmp_path / "run", task=runs.tiny(interrupts)) as run:
         with pytest.raises(KeyboardInterrupt):
-            run.advance(6)
+            run.advance(total_steps=6)
         told = [q.id for q in run.state.queries.values() if q.status == "told"]
         assert told == [f"q{n:06d}" for n in range(7)]
-        run.advance(6)
+        run.advance(total_steps=6)
         assert interrupts.count == 8 + 9
         assert runs.decisions(run.state) == whole[0]
         assert runs.weights(run) == whole[1]

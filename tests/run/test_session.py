@@ -9,14 +9,12 @@ import shutil
 import subprocess
 import sys
 import time
-from functools import partial
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from mrafno import surrogate
-from mrafno.acquisition import PoolGrams, PoolUtility, annealed_cost, pool_grams, select
+from mrafno.acquisition import PoolGrams, annealed_cost, pool_grams, scorer, select
 from mrafno.cli.display import Snapshot
 from mrafno.cli.tables import comparison, run_table
 from mrafno.data.pool import draw
@@ -33,12 +31,12 @@ from mrafno.errors import (
 from mrafno.grids import relative_l2, resample
 from mrafno.report import write_report
 from mrafno.run import Run
-from mrafno.run import session as asktell
 from mrafno.run import trainer as learning
 from mrafno.storage.ledger import Ledger
 from mrafno.surrogate.out_of_fold import Answers
 from mrafno.tasks import get_task
 from tests import runs
+from tests.acquisition.contexts import ACQUISITIONS, context_of
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +72,7 @@ def test_a_run_is_not_begun_twice_in_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "error", "says"),
     [
-        ({"method": "mra-uhut"}, AcquisitionError, r"unknown method 'mra-uhut'. The known ones are .*mra-uhat"),
+        ({"method": "mra-uhut"}, AcquisitionError, r"unknown method 'mra-uhut'. Did you mean 'mra-uhat'"),
         ({"inital": 3}, RunError, "unknown setting 'inital'. Did you mean 'initial'"),
         ({"alpha": -1}, RunError, "alpha"),
         ({"seed": -1}, RunError, "seed must be a whole number, 0 or more, got -1"),
@@ -102,7 +100,7 @@ def test_a_run_that_could_not_keep_its_inputs_is_let_go_and_keeps_them_when_it_i
     with pytest.raises(TaskError, match="its inputs are missing"):
         Run.open(tmp_path / "run")
     with Run.open(tmp_path / "run", runs.tiny()) as run:
-        np.testing.assert_array_equal(run.inputs.pool, draw(run.task, run.settings, 0).pool)
+        np.testing.assert_array_equal(run.inputs.pool, draw(run.task, run.recorder.sizes, 0).pool)
         assert len(run.ask(1)) == 1
     with Run.open(tmp_path / "run") as run:
         assert [event.kind for event in run.ledger.events] == ["created", "inputs", "asked"]
@@ -118,7 +116,7 @@ def test_first_come_initial_examples_of_every_level_then_test_ones_then_choices(
             *[("initial", 0)] * 3, *[("initial", 1)] * 3, *[("test", 1)] * 4,
         ]  # fmt: skip
         assert [q.id for q in queries] == [f"q{n:06d}" for n in range(10)]
-        inputs = draw(run.task, run.settings, 0)
+        inputs = draw(run.task, run.recorder.sizes, 0)
         for query in queries:
             row = run.state.queries[query.id].row
             np.testing.assert_array_equal(query.f, run.task.restrict(inputs.of(query.kind, row)[None], query.level)[0])
@@ -173,7 +171,8 @@ def oracle(run, kind):
     found = pool_grams([predictions])
     scale = [math.prod(g.shape) / math.prod(grid.shape) for g in task.grids]
     gram = found.gram * found.gram.new_tensor(scale)[:, None, None]
-    return PoolUtility(PoolGrams(gram, found.log_noise, tuple(math.prod(g.shape) for g in task.grids)), kind)
+    pool = PoolGrams(gram, found.log_noise, tuple(math.prod(g.shape) for g in task.grids))
+    return scorer(ACQUISITIONS[kind], context_of(pool=pool, costs=task.costs))
 
 
 @pytest.mark.parametrize(("method", "kind"), [("mra-uhat", "u-hat"), ("mra-u", "u"), ("mr-predvar", "predvar")])
@@ -435,9 +434,9 @@ def test_the_same_input_on_another_mesh_is_another_simulation(tmp_path, monkeypa
     with runs.ready(tmp_path / "run", lease=60.0) as run:
         [first] = run.ask(1)
         now += 61
-        other = asktell._Wanted("pool", 1 - first.level, first.candidate, 1)
-        run._take_back()
-        [second] = run._record([other])
+        other = {"kind": "pool", "level": 1 - first.level, "row": first.candidate, "step": 1}
+        run.session.expire()
+        [second] = run.session._ask([other])
         runs.answer(run, [first, second])
         assert [run.state.queries[q.id].status for q in (first, second)] == ["told", "told"]
         assert [q.id for q in run.state.not_trained_on] == [first.id, second.id]
@@ -496,7 +495,7 @@ def test_a_metric_beyond_all_numbers_does_not_stop_a_run(tmp_path):
         for query in run.ask(1000):
             y = runs.smooth(query.f, query.level)
             run.tell(query.id, 0 * y + 1e200 if query.kind == "test" else y)
-        run.advance(2)
+        run.advance(total_steps=2)
         assert [e.metrics["relative_l2"] for e in run.state.evaluations] == [None, None]
         assert all(0 <= share <= 1 for share in run.state.evaluations[0].metrics["coverage"].values())
         assert run.state.measurements == []
@@ -535,14 +534,13 @@ def test_training_that_is_interrupted_begins_again_with_what_the_ledger_knows(tm
         assert runs.weights(run) == runs.weights(other)
         assert runs.decisions(run.state) == runs.decisions(other.state)
         run.save()
-        run._surrogate = None
+        run.trainer._surrogate = None
         assert runs.weights(run) == runs.weights(other)
 
 
-def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path, monkeypatch):
-    quick = partial(surrogate.get_surrogate, training={"brief_iterations": 2, "early_iterations": 2})
-    monkeypatch.setattr(surrogate, "get_surrogate", quick)
-    with runs.create(tmp_path / "run", refresh=1.0, brief=2) as run:
+def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path):
+    quick = {"brief_iterations": 2, "early_iterations": 2}
+    with runs.create(tmp_path / "run", refresh=1.0, brief=2, training=quick) as run:
         runs.set_up(run)
         for _ in range(7):
             runs.answer(run, run.ask(1), cost=1.0)
@@ -608,7 +606,7 @@ def test_every_way_of_inference_chooses_and_is_resumed(tmp_path, method, inferen
 
 
 def test_a_run_whose_inference_cannot_choose_is_not_begun(tmp_path):
-    with pytest.raises(AcquisitionError, match="mra-u: information is measured between the samples"):
+    with pytest.raises(AcquisitionError, match="mra-u: its acquisition compares the samples"):
         runs.create(tmp_path / "run", "mra-u", inference="point")
     assert not (tmp_path / "run").exists()
 
@@ -782,7 +780,7 @@ def test_ones_own_task_is_not_needed_for_asking_and_telling(tmp_path):
         assert runs.weights(known) == runs.weights(unknown)
         before = runs.ledger_bytes(unknown)
         with pytest.raises(SimulationError, match=r"tiny: this run does not know its simulator. Open it with the task"):
-            unknown.advance(9)
+            unknown.advance(total_steps=9)
         # No query was failed for that.
         assert runs.ledger_bytes(unknown) == before
 
@@ -805,7 +803,7 @@ def test_a_copy_elsewhere_goes_on_to_the_same_end(tmp_path):
     ends = []
     for folder in (tmp_path / "run", tmp_path / "far" / "away"):
         with Run.open(folder, runs.tiny()) as run:
-            run.advance(6)
+            run.advance(total_steps=6)
             ends.append((runs.decisions(run.state), runs.weights(run)))
         shutil.rmtree(tmp_path / "run", ignore_errors=True)  # nothing of it is needed
     assert ends[0] == ends[1]

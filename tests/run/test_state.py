@@ -9,7 +9,7 @@ import pytest
 
 from mrafno.errors import LedgerError
 from mrafno.run import Run
-from mrafno.run.session import AskTell
+from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
 from mrafno.run.state import RunState
 from mrafno.storage.arrays import ArrayFile
@@ -73,15 +73,15 @@ def evaluated(step, cost):
 
 def test_the_replay_equals_the_live_state_after_every_kind_of_event(tmp_path, monkeypatch):
     seen = []
-    append = AskTell._append
+    record = Recorder.record
 
     def checked(run, kind, /, **data):
-        append(run, kind, **data)
+        record(run, kind, **data)
         seen.append(kind)
         assert run.state == RunState.of(run.ledger.events)
         assert run.state == RunState.of(Ledger.open(run.ledger.folder).events)
 
-    monkeypatch.setattr(AskTell, "_append", checked)
+    monkeypatch.setattr(Recorder, "record", checked)
     with runs.create(tmp_path / "run", lease=0.05) as run:
         queries = run.ask(1000)
         run.fail(queries[0].id, "no")
@@ -93,7 +93,7 @@ def test_the_replay_equals_the_live_state_after_every_kind_of_event(tmp_path, mo
         assert leased.id != again.id
         run.tell(again.id, runs.smooth(again.f, again.level), cost=3)
         runs.answer(run, [leased])
-        run.advance(1)
+        run.advance(total_steps=1)
     assert set(seen) == {"inputs", "asked", "told", "failed", "abandoned", "expired", "trained", "evaluated", "stopped"}
     with Run.open(tmp_path / "run", write=False) as again:
         assert again.state == run.state

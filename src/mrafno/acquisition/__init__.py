@@ -1,34 +1,47 @@
-"""Acquisition: which input to simulate next, and on which mesh. It sees predictions, never a network."""
+"""Acquisition: which input to simulate next, and on which mesh.
 
-from mrafno.acquisition.baselines import CoresetUtility, RandomUtility
-from mrafno.acquisition.cost import annealed_cost, decay
-from mrafno.acquisition.information import (
-    entropy,
-    gram,
-    log_det_identity_plus,
-    mean_information,
-    mutual_information,
-)
-from mrafno.acquisition.select import Choice, Utility, select
-from mrafno.acquisition.utilities import (
-    PoolGrams,
-    PoolUtility,
-    draw_targets,
-    pool_grams,
-    predictive_variance,
-    u,
-    u_hat,
-)
-from mrafno.run.kinds import Schedule
+It sees predictions through a :class:`Context`, never a network. An acquisition scores candidates at every level, a mesh
+rule decides on the level, and :func:`select` chooses greedily. May import ``surrogate`` for the type of a prediction.
+"""
+
+from typing import TYPE_CHECKING
+
+from mrafno._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from mrafno.acquisition.base import Acquisition, Choice, Context, MeshRule, scorer
+    from mrafno.acquisition.baselines import Coreset, RandomChoice
+    from mrafno.acquisition.cost import annealed_cost, decay
+    from mrafno.acquisition.information import (
+        entropy,
+        gram,
+        log_det_identity_plus,
+        mean_information,
+        mutual_information,
+    )
+    from mrafno.acquisition.informative import Information, PredictiveVariance
+    from mrafno.acquisition.mesh_rule import MultilevelGain
+    from mrafno.acquisition.selection import select
+    from mrafno.acquisition.utilities import (
+        PoolGrams,
+        draw_targets,
+        pool_grams,
+        predictive_variance,
+        u,
+        u_hat,
+    )
 
 __all__ = [
+    "Acquisition",
     "Choice",
-    "CoresetUtility",
+    "Context",
+    "Coreset",
+    "Information",
+    "MeshRule",
+    "MultilevelGain",
     "PoolGrams",
-    "PoolUtility",
-    "RandomUtility",
-    "Schedule",
-    "Utility",
+    "PredictiveVariance",
+    "RandomChoice",
     "annealed_cost",
     "decay",
     "draw_targets",
@@ -39,7 +52,22 @@ __all__ = [
     "mutual_information",
     "pool_grams",
     "predictive_variance",
+    "scorer",
     "select",
     "u",
     "u_hat",
 ]
+
+_MODULES = {
+    "base": ("Acquisition", "Choice", "Context", "MeshRule", "scorer"),
+    "baselines": ("Coreset", "RandomChoice"),
+    "cost": ("annealed_cost", "decay"),
+    "information": ("entropy", "gram", "log_det_identity_plus", "mean_information", "mutual_information"),
+    "mesh_rule": ("MultilevelGain",),
+    "selection": ("select",),
+    "informative": ("Information", "PredictiveVariance"),
+    "utilities": ("PoolGrams", "draw_targets", "pool_grams", "predictive_variance", "u", "u_hat"),
+}
+__getattr__, __dir__ = lazy_exports(
+    __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+)

@@ -1,128 +1,121 @@
-"""What to compare with: random choice, and the input farthest from those already used.
+"""Baselines: random choice, and the input farthest from those already used. Their scores are not divided by costs."""
 
-Both are utilities as :func:`~mrafno.acquisition.select.select` calls them; levels that they do not use score minus
-infinity. They are compared without costs.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
-from mrafno.acquisition.select import Choice, Indices
+from mrafno.acquisition.base import Choice, Context, Indices
 from mrafno.errors import AcquisitionError
 from mrafno.grids import Array
 
-#: Features ``(n, width, *grid)`` of inputs, by their indices, at a level.
-Features = Callable[[Indices, int], Array]
+#: The coarsest level, the finest, or all of them.
+Levels = Literal["low", "high", "mix"]
+
+
+def allowed_levels(levels: Levels, count: int) -> list[int]:
+    """The levels, of ``count``, that a name stands for."""
+    if levels not in get_args(Levels):
+        raise AcquisitionError(f"levels: unknown name {levels!r}. Choose one of {', '.join(get_args(Levels))}.")
+    return {"low": [0], "high": [count - 1], "mix": list(range(count))}[levels]
 
 
 @dataclass(frozen=True)
-class RandomUtility:
-    """Every remaining input at every allowed level with the same chance.
+class RandomChoice:
+    """Every remaining input at every allowed level with the same probability."""
 
-    Args:
-        levels: those allowed: ``(0,)`` is random-low, ``(R - 1,)`` random-high, ``range(R)`` random-mix.
-        resolutions: their number R.
-        seed: with the step, what the choice depends on.
-        step: which choice it is.
-    """
+    levels: Levels = "mix"
+    name = "random"
 
-    levels: Sequence[int]
-    resolutions: int
-    seed: int
-    step: int
-
-    def __post_init__(self) -> None:
-        check_levels(self.levels, self.resolutions)
-
-    def __call__(self, remaining: Indices, chosen: Sequence[Choice]) -> Array:
-        """Scores ``(len(remaining), R)``."""
-        scores = np.full((len(remaining), self.resolutions), -np.inf)
-        # The last number keeps this stream apart from others of the same seed and step.
-        rng = np.random.default_rng([self.seed, self.step, len(chosen), 2])
-        scores[:, list(self.levels)] = rng.random((len(remaining), len(self.levels)))
+    def score(self, context: Context, chosen: Sequence[Choice]) -> Array:
+        """Scores ``(candidates, levels)``."""
+        levels = allowed_levels(self.levels, context.levels)
+        scores = np.full((len(context.candidates), context.levels), -np.inf)
+        # The last number separates this stream from others of the same seed and step.
+        rng = np.random.default_rng([context.seed, context.step, len(chosen), 2])
+        scores[:, levels] = rng.random((len(scores), len(levels)))
         return scores
 
 
-class CoresetUtility:
-    r"""Distance in feature space from what is already used: farthest-point choice.
+@dataclass(frozen=True)
+class Coreset:
+    r"""Distance in feature space to the nearest used input: farthest-point choice.
 
     .. math:: \min_{(j, s) \in \text{used}} \left\lVert \phi(h, r) - \phi(j, s) \right\rVert_2
 
+    Reference: Sener and Savarese (2018).
+
     Args:
-        features: of inputs by index; those of all levels on one grid. It is asked for some inputs at a time, and again
-            when needed: all features together may not fit into memory.
-        used: (input, level) pairs already used, in the numbering of ``features``; at least one.
-        levels: those allowed.
-        resolutions: their number R.
-        numbers: how many numbers the features held at a time may take, twice.
+        levels: those that may be chosen.
+        block_size: how many numbers the features held at a time may take, twice. All features together may not fit into
+            memory, so they are computed in blocks, and again when needed.
     """
 
-    def __init__(
-        self,
-        features: Features,
-        used: Sequence[tuple[int, int]],
-        *,
-        levels: Sequence[int],
-        resolutions: int,
-        numbers: int = 40_000_000,
-    ) -> None:
-        check_levels(levels, resolutions)
-        if not used:
-            raise AcquisitionError("coreset: nothing is used yet, so all are equally far. Give the initial examples.")
-        self.features = features
-        self.used = [Choice(int(row), int(level)) for row, level in used]
-        self.levels = tuple(levels)
-        self.resolutions = resolutions
-        self.numbers = numbers
-        # Squared distances found so far; a batch's later choices only add what was chosen since.
-        self._nearest: dict[int, Array] = {}
-        self._rows: Indices = np.empty(0, dtype=np.int64)
-        self._seen: list[Choice] = []
+    levels: Levels = "mix"
+    block_size: int = 40_000_000
+    name = "coreset"
 
-    def __call__(self, remaining: Indices, chosen: Sequence[Choice]) -> Array:
-        """Scores ``(len(remaining), R)``."""
-        known = list(chosen[: len(self._seen)]) == self._seen and bool(np.isin(remaining, self._rows).all())
-        new = list(chosen[len(self._seen) :]) if self._nearest and known else [*self.used, *chosen]
-        keep = np.searchsorted(self._rows, remaining) if self._nearest and known else None
-        scores = np.full((len(remaining), self.resolutions), -np.inf)
-        for level in self.levels:
-            before = np.full(len(remaining), np.inf) if keep is None else self._nearest[level][keep]
-            self._nearest[level] = np.minimum(before, self._squared(remaining, level, new))
-            scores[:, level] = np.sqrt(self._nearest[level])
-        self._rows, self._seen = remaining.copy(), list(chosen)
+    def score(self, context: Context, chosen: Sequence[Choice]) -> Array:
+        """Scores ``(candidates, levels)``."""
+        if not context.used:
+            raise AcquisitionError("coreset: no input was used yet, so all are equally far. Give initial examples.")
+        nearest = context.once("coreset", _Nearest)
+        rows = context.candidates
+        scores = np.full((len(rows), context.levels), -np.inf)
+        for level in allowed_levels(self.levels, context.levels):
+            known, new = nearest.known(rows, level, chosen)
+            used = new if known is not None else [*context.used, *chosen]
+            found = self._squared(context, level, used)
+            squared = found if known is None else np.minimum(known, found)
+            nearest.keep(rows, level, chosen, squared)
+            scores[:, level] = np.sqrt(squared)
         return scores
 
-    def _squared(self, rows: Indices, level: int, used: Sequence[Choice]) -> Array:
-        """Squared distances ``(len(rows),)`` to the nearest of those used."""
+    def _squared(self, context: Context, level: int, used: Sequence[Choice]) -> Array:
+        """Squared distances ``(candidates,)`` to the nearest of those used."""
+        rows = context.candidates
         found = np.full(len(rows), np.inf)
         if not used or not len(rows):
             return found
-        for part, here in self._chunks(rows, level):
+        for part, here in self._blocks(context, rows, level):
             for other in sorted({choice.level for choice in used}):
                 indices = np.array([choice.candidate for choice in used if choice.level == other], dtype=np.int64)
-                for _, there in self._chunks(indices, other):
+                for _, there in self._blocks(context, indices, other):
                     # |a - b|^2 as a matrix product, from a point nearby so that little cancels.
                     a, b = here - there[0], there - there[0]
                     squares = np.sum(a**2, 1)[:, None] + np.sum(b**2, 1) - 2 * a @ b.T
                     found[part] = np.minimum(found[part], squares.min(1).clip(min=0.0))
         return found
 
-    def _chunks(self, rows: Indices, level: int) -> Iterator[tuple[slice, Array]]:
+    def _blocks(self, context: Context, rows: Indices, level: int) -> Iterator[tuple[slice, Array]]:
         """Flat features of some inputs at a time, with their place among ``rows``."""
-        start, size = 0, 1  # one input tells how large the others are
+        start, size = 0, 1  # the first input tells how large the others are
         while start < len(rows):
             part = slice(start, start + size)
-            values = np.asarray(self.features(rows[part], level), dtype=np.float64)
+            values = np.asarray(context.features(level, rows[part]), dtype=np.float64)
             flat = values.reshape(len(rows[part]), -1)
             if not np.isfinite(flat).all():
                 raise AcquisitionError(f"coreset: features at level {level} have NaN or infinite values.")
             yield part, flat
-            start, size = start + size, max(1, self.numbers // flat.shape[1])
+            start, size = start + size, max(1, self.block_size // flat.shape[1])
 
 
-def check_levels(levels: Sequence[int], resolutions: int) -> None:
-    """Raise unless the levels are some of ``range(resolutions)``."""
-    if not len(levels) or not set(levels) <= set(range(resolutions)):
-        raise AcquisitionError(f"levels: {list(levels)} are not some of 0 to {resolutions - 1}.")
+class _Nearest:
+    """Squared distances found for a batch: a later choice only adds the distances to what was chosen since."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[Indices, list[Choice], Array]] = {}
+
+    def known(self, rows: Indices, level: int, chosen: Sequence[Choice]) -> tuple[Array | None, list[Choice]]:
+        """Distances of ``rows`` to a part of what was chosen, and the rest of it; None if they are not known."""
+        if level not in self._found:
+            return None, []
+        before, seen, squared = self._found[level]
+        if list(chosen[: len(seen)]) != seen or not np.isin(rows, before).all():
+            return None, []
+        return squared[np.searchsorted(before, rows)], list(chosen[len(seen) :])
+
+    def keep(self, rows: Indices, level: int, chosen: Sequence[Choice], squared: Array) -> None:
+        """Keep distances for the next choice."""
+        self._found[level] = rows.copy(), list(chosen), squared

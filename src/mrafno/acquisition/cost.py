@@ -1,19 +1,21 @@
-r"""Cost schedules: what a resolution's cost counts at a step, as pure functions of the step.
+r"""Cost schedules: the weight of a resolution's cost at a step, as pure functions of the step.
 
-At the first step all resolutions count the same, so that none is shut out while the surrogate knows little; later they
-count what they cost.
+At the first step all resolutions have the same weight, so that none is excluded while the surrogate knows little; later
+the weights approach the costs.
 """
 
 import math
 from collections.abc import Sequence
-from typing import get_args
+from typing import Literal, get_args
 
 from mrafno.errors import AcquisitionError
-from mrafno.run.kinds import Schedule
+
+#: How the cost weights approach the costs.
+Schedule = Literal["exp", "sigmoid", "constant"]
 
 
 def decay(schedule: Schedule, step: float, *, rate: float) -> float:
-    r"""How much of the equal start is left, from 1 at step 0 towards 0.
+    r"""Share of the equal weights that is left, from 1 at step 0 towards 0.
 
     .. math:: c(t) = e^{-\alpha t} \;\text{(exp)}, \qquad 2 (1 - \sigma(\alpha t)) \;\text{(sigmoid)}, \qquad
         0 \;\text{(constant)}

@@ -1,6 +1,6 @@
-r"""What a candidate is worth: information on the fine solution, or plain variance.
+r"""Utilities of the paper: information on fine outputs, or predictive variance.
 
-With y(h, r) the output of candidate h at resolution r, R the finest, all given what is chosen or still running:
+With y(h, r) the output of candidate h at resolution r, R the finest, all given the queries chosen or still running:
 
 ==========  ====================================================================
 u           :math:`I(y(h, r); y(h, R))`, on the candidate's own fine solution
@@ -13,12 +13,12 @@ At r = R the two outputs in u are two solutions of the same problem with noise o
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mrafno.acquisition.base import Indices
 from mrafno.acquisition.information import (
     Numbers,
     as_double,
@@ -28,12 +28,8 @@ from mrafno.acquisition.information import (
     mutual_information,
     whitened,
 )
-from mrafno.acquisition.select import Choice, Indices
 from mrafno.errors import AcquisitionError
-from mrafno.grids import Array
 from mrafno.surrogate.prediction import Prediction
-
-Kind = Literal["u", "u-hat", "predvar"]
 
 
 @dataclass(frozen=True)
@@ -126,41 +122,6 @@ def predictive_variance(
     """
     spread = whitened(check_pool(as_double(pool)), given).diagonal(dim1=-2, dim2=-1).sum(-1)
     return as_double(log_noise).exp() * (1 + spread / as_double(np.asarray(sizes, dtype=np.float64)))
-
-
-@dataclass(frozen=True)
-class PoolUtility:
-    """A utility of a pool as :func:`~mrafno.acquisition.select.select` calls it, conditioned on all that is chosen.
-
-    Args:
-        pool: of all candidates, chosen and running ones included; indices are into it.
-        targets: candidates that u-hat asks about; None for all that remain.
-        given: Gram matrices, summed, of running queries that are not in the pool.
-        numbers: how many numbers a row of matrices may take in a block of pairs.
-    """
-
-    pool: PoolGrams
-    kind: Kind
-    targets: Sequence[int] | Indices | None = None
-    given: Tensor | None = None
-    numbers: int = 100_000
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise AcquisitionError(f"utility: unknown kind {self.kind!r}. Choose one of {', '.join(get_args(Kind))}.")
-
-    def __call__(self, remaining: Indices, chosen: Sequence[Choice]) -> Array:
-        """Scores ``(len(remaining), R)``."""
-        given = self.given
-        if chosen:
-            given = self.pool.given(chosen) + (0.0 if given is None else given)
-        g = self.pool.gram[remaining]
-        if self.kind == "u":
-            return np.asarray(u(g, given))
-        if self.kind == "predvar":
-            return np.asarray(predictive_variance(g, self.pool.log_noise[remaining], self.pool.sizes, given))
-        targets = None if self.targets is None else self.pool.gram[np.asarray(self.targets, dtype=np.int64), -1]
-        return np.asarray(u_hat(g, targets, given, numbers=self.numbers))
 
 
 def draw_targets(remaining: Sequence[int] | Indices, count: int, *, seed: int, step: int) -> Indices:

@@ -42,8 +42,8 @@ def advance(run: "Run", folder: Path, values: Mapping[str, Any], stdout: TextIO)
             display(phase, done)
 
         try:
-            reason = run.advance(
-                **goals,
+            outcome = run.advance(
+                **_renamed(goals),
                 executor=executor(how),
                 workers=at_a_time(how),
                 asynchronous=how.get("async", False),
@@ -60,10 +60,15 @@ def advance(run: "Run", folder: Path, values: Mapping[str, Any], stdout: TextIO)
             display.finish("failed", str(error))
             raise
         else:
-            display.finish("done", reason)
+            display.finish("done", outcome.reason)
             return
     say(f"stopped; resume with: mrafno resume {shlex.quote(str(folder))}")
     raise typer.Exit(INTERRUPTED)
+
+
+def _renamed(goals: Mapping[str, Any]) -> dict[str, Any]:
+    """Goals by the names of :meth:`Run.advance`: on the command line steps count from the beginning."""
+    return {"total_steps" if name == "steps" else name: value for name, value in goals.items()}
 
 
 def executor(how: Mapping[str, Any]) -> Callable[[], Executor] | None:

@@ -1,4 +1,4 @@
-"""Examples that somebody simulated earlier, as the first ones of a run.
+"""Earlier simulations as the first examples of a run.
 
 A ``.npz`` file, or a dictionary, with one pair of arrays for every level that has some::
 
@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from mrafno.errors import LedgerError, RunError, TaskError, hint
 from mrafno.grids import Array
-from mrafno.run.state import RunState
 from mrafno.storage.files import from_npy, read_bytes
 from mrafno.storage.ledger import Ledger
 from mrafno.tasks.base import Task, as_numbers
@@ -62,14 +61,14 @@ def read_examples(source: Examples, task: Task) -> list[LevelExamples]:
     return found
 
 
-def write_examples(ledger: Ledger, given: Sequence[LevelExamples], row: int) -> list[dict[str, Any]]:
-    """Put examples into a new run's folder; what an event is to say of them.
+def write_examples(ledger: Ledger, imported: Sequence[LevelExamples], row: int) -> list[dict[str, Any]]:
+    """Write examples into a new run's folder; returns the entries of the "imported" event.
 
     Args:
         row: of the first. They follow the inputs of the initial examples that are to be simulated.
     """
     entries: list[dict[str, Any]] = []
-    for level, examples in enumerate(given):
+    for level, examples in enumerate(imported):
         for f, y, cost in zip(examples.inputs, examples.outputs, examples.costs, strict=True):
             id = f"q{len(entries):06d}"
             files = {
@@ -78,17 +77,6 @@ def write_examples(ledger: Ledger, given: Sequence[LevelExamples], row: int) -> 
             }
             entries.append({"id": id, "level": level, "row": row + len(entries), "cost": float(cost), **files})
     return entries
-
-
-def given_inputs(ledger: Ledger, state: RunState) -> list[Array]:
-    """Inputs of a run's given examples, ``(n, in_channels, *level's grid)`` of each level; empty if it has none."""
-    if not any(state.given):
-        return []
-    found = []
-    for level, shape in enumerate(state.task["resolutions"]):
-        here = [ledger.read_array(query.input) for query in state.imported(level)]
-        found.append(np.stack(here) if here else np.zeros((0, state.task["in_channels"], *shape)))
-    return found
 
 
 def _level(arrays: Mapping[str, Any], task: Task, level: int) -> LevelExamples:

@@ -31,7 +31,10 @@ _BEST = "The best candidate of each mesh at every step; the largest was chosen, 
 _UTILITIES = {
     "u": ("u (nats)", f"u: information on the same input's output on the finest mesh. {_BEST}"),
     "u-hat": ("û (nats)", f"û: mean information on other inputs' outputs on the finest mesh. {_BEST}"),
-    "predvar": ("variance", f"Mean predictive variance of an output's values, in normalised units. {_BEST}"),
+    "predictive-variance": (
+        "variance",
+        f"Mean predictive variance of an output's values, in normalised units. {_BEST}",
+    ),
     "coreset": ("distance", f"Distance from the nearest input already used, in the surrogate's last layer. {_BEST}"),
     "auto": (
         "û (nats)",
@@ -138,7 +141,7 @@ def _counts(run: RunReader) -> Section:
 
 def _schedule(run: RunReader) -> Section | None:
     method, s = METHODS.get(run.state.method), run.state.settings
-    if method is None or not method.scheduled:
+    if method is None or not method.divide_by_cost:
         return None
     steps = list(range(1, max(max((q.step or 0 for q in choices(run)), default=0), _STEPS) + 1))
     weights = [
@@ -155,12 +158,13 @@ def _schedule(run: RunReader) -> Section | None:
 
 def _utilities(run: RunReader) -> Section:
     heading, method = "Utilities", METHODS.get(run.state.method)
-    if method is None or method.utility not in _UTILITIES:
+    key = "" if method is None else "auto" if method.mesh_rule else method.acquisition.name
+    if key not in _UTILITIES:
         return heading, f"{run.state.method} chooses by chance: its scores mean nothing.", None
     asked = [q for q in choices(run) if q.choice.get("best")]
     if not asked:
         return heading, "No example has been chosen yet.", None
-    axis, text = _UTILITIES[method.utility]
+    axis, text = _UTILITIES[key]
     costs = [q.choice["costs"] for q in asked] if all(q.choice.get("costs") for q in asked) else None
     best, chosen = [q.choice["best"] for q in asked], [q.level for q in asked]
     figure = utility_figure([q.step or 0 for q in asked], best, chosen, run.meshes, axis, costs)

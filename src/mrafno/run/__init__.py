@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from mrafno._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from mrafno.run.loop import Run
     from mrafno.run.reader import RunReader
+    from mrafno.run.run import Run
     from mrafno.run.settings import RunSettings
     from mrafno.run.state import RunState
 
@@ -19,7 +19,7 @@ __all__ = ["Run", "RunReader", "RunSettings", "RunState"]
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "Run": "mrafno.run.loop",
+        "Run": "mrafno.run.run",
         "RunReader": "mrafno.run.reader",
         "RunSettings": "mrafno.run.settings",
         "RunState": "mrafno.run.state",

@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-#: How costs come in, see :mod:`mrafno.acquisition.cost`.
-Schedule = Literal["exp", "sigmoid", "constant"]
 #: Settings of a surrogate, see :mod:`mrafno.surrogate.presets`.
 Preset = Literal["fast", "paper"]
 #: Ways to infer a surrogate, see :mod:`mrafno.surrogate.inference.ways`.

@@ -7,6 +7,7 @@ import numpy as np
 
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, relative_l2
+from mrafno.run.recorder import pool_sizes
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.files import LockState, lock_state
 from mrafno.storage.ledger import LOCK, Ledger
@@ -98,13 +99,10 @@ class RunReader:
     @property
     def pool(self) -> int:
         """How many candidates the run chooses from: a task with few inputs has fewer than the settings ask for."""
-        from mrafno.data.pool import initial_levels
-
-        settings, inputs = self.state.settings, self.state.inputs
+        sizes, inputs = pool_sizes(self.state), self.state.inputs
         if inputs is None:
-            return settings.pool
-        first = len(initial_levels(settings, len(self.grids), self.state.given))
-        return inputs.shape[0] - first - settings.test
+            return sizes.pool
+        return inputs.shape[0] - len(sizes.initial_levels(len(self.grids))) - sizes.test
 
     # Arrays.
 

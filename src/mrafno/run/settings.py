@@ -1,11 +1,12 @@
 """What a run is asked to do, apart from its task and its method; stored with it."""
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, get_args
 
+from mrafno.acquisition.cost import Schedule
 from mrafno.errors import RunError, hint
-from mrafno.run.kinds import Inference, Preset, Retrain, Schedule
+from mrafno.run.kinds import Inference, Preset, Retrain
 
 #: Known examples for each new one that may wait to be learnt from. One output tells nearly all that a few members
 #: disagree about, so whatever is chosen before they have learnt from it is chosen almost blindly.
@@ -28,9 +29,14 @@ class RunSettings:
         renormalise: whether scheduled costs are divided by their sum.
         targets: candidates that u-hat asks about, drawn anew each step; None for all that remain.
         candidates: candidates scored, drawn anew each step; None for all that remain.
+        scoring_points: grid points, in all, on which candidates are compared: Gram matrices and distances are
+            integrals, which a few hundred points give well enough.
         inference: of the surrogate: ``ensemble``, ``point``, ``dropout``, ``sgld`` or ``svi``; None for the method's
             own. ``point`` has one sample, so only random and coreset methods can choose with it.
         preset: of the surrogate, ``fast`` or ``paper``.
+        network: changes to the preset's network, by name; see
+            :class:`~mrafno.surrogate.operator.fno.NetworkSettings`.
+        training: changes to the preset's training, by name.
         members: of the ensemble.
         retrain: ``warm`` goes on from the last weights, but for whole fits on few examples; ``scratch`` begins anew
             whenever it learns.
@@ -55,8 +61,11 @@ class RunSettings:
     renormalise: bool = True
     targets: int | None = None
     candidates: int | None = None
+    scoring_points: int = 256
     inference: Inference | None = None
     preset: Preset = "fast"
+    network: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
     members: int = 5
     retrain: Retrain = "warm"
     refresh: float = 0.5
@@ -74,6 +83,7 @@ class RunSettings:
             ("test", 0),
             ("test_seed", 0),
             ("batch", 1),
+            ("scoring_points", 2),
             ("members", 2),
             ("evaluate", 1),
             ("retries", 0),
@@ -95,6 +105,10 @@ class RunSettings:
             raise RunError(f"settings: alpha must be 0 or more, got {self.alpha!r}.")
         if not (_real(self.refresh) and 0 <= self.refresh <= 1):
             raise RunError(f"settings: refresh is a share from 0 to 1, got {self.refresh!r}.")
+        for name in ("network", "training"):
+            value = getattr(self, name)
+            if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+                raise RunError(f"settings: {name} is a dictionary of settings by name, got {value!r}.")
         if not isinstance(self.renormalise, bool):
             raise RunError(f"settings: renormalise is True or False, got {self.renormalise!r}.")
         if self.lease is not None and not (_real(self.lease) and self.lease > 0):

@@ -110,6 +110,8 @@ class RunState:
     seed: int = 0
     settings: RunSettings = field(default_factory=RunSettings)
     created: float = 0.0
+    #: Names and parameters of a method that is not built in; None for one that is.
+    own_method: dict[str, Any] | None = None
     #: How many examples of each level the run was given at its beginning; empty if none.
     given: tuple[int, ...] = ()
     #: All inputs of a task that is not one of ours.
@@ -154,6 +156,7 @@ class RunState:
         self.task, self.method, self.seed = data["task"], data["method"], data["seed"]
         self.settings = RunSettings(**data["settings"])
         self.given = tuple(data.get("given", ()))
+        self.own_method = data.get("own_method")
 
     def _inputs(self, at: float, *, inputs: dict[str, Any]) -> None:
         del at

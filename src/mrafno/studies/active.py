@@ -55,7 +55,7 @@ class Entry:
             ) from None
         if colon:
             changes["schedule"] = schedule
-        if not METHODS[method].scheduled:
+        if not METHODS[method].divide_by_cost:
             raise MrafnoError(f"study: {method} has no cost schedule, so no alpha. Write {method!r}.")
         return Entry(text.strip(), method, changes)
 
@@ -76,7 +76,7 @@ class Job:
     ) -> "Job":
         """A job; a schedule that its method does not have is forgotten, so that it makes no other run."""
         usual = RunSettings()
-        if not get_method(method).scheduled:
+        if not get_method(method).divide_by_cost:
             settings = replace(settings, schedule=usual.schedule, alpha=usual.alpha, renormalise=usual.renormalise)
         elif settings.schedule == "constant":
             settings = replace(settings, alpha=usual.alpha)
@@ -86,7 +86,7 @@ class Job:
     def name(self) -> str:
         """The name of the run's directory: readable, with a digest of whatever is not said in it."""
         parts = [self.task, self.method]
-        if get_method(self.method).scheduled:
+        if get_method(self.method).divide_by_cost:
             parts.append(self.settings.schedule)
             if self.settings.schedule != "constant":
                 parts.append(f"{self.settings.alpha:g}")
@@ -271,7 +271,7 @@ def run_job(job: Job, runs: Path, setup: Setup, heard: Callable[[RunState, str],
         last = setup.steps
         while not setup.ended(run.state):
             try:
-                run.advance(last, watch=watch)
+                run.advance(total_steps=last, watch=watch)
                 break
             except _SpentError:
                 last = run.state.step  # to learn and to measure there, as at the end of every run

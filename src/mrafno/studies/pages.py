@@ -139,7 +139,7 @@ class Study:
         s = self.setup
         task = self.task
         runs = [r for some in found.values() for r in some]
-        scheduled = sorted({_schedule(r) for r in runs if METHODS[r.job.method].scheduled})
+        scheduled = sorted({_schedule(r) for r in runs if METHODS[r.job.method].divide_by_cost})
         chosen = f" {self.note}" if self.note else " How that was chosen, nobody has said (--note)."
         rate = f"Cost schedule of methods that have one: {', '.join(scheduled)}.{chosen} " if scheduled else self.note
         unfinished = [r.job.name for r in runs if not s.ended(r.state)]

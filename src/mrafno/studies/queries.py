@@ -36,7 +36,11 @@ class Stage:
 
 def queries_study(study: Study, methods: str = "", stages: int = STAGES) -> None:
     """Run what is missing, then report which meshes were asked for."""
-    chosen = entries(methods) if methods else [Entry(m.name, m.name) for m in METHODS.values() if m.levels == "mix"]
+    chosen = (
+        entries(methods)
+        if methods
+        else [Entry(m.name, m.name) for m in METHODS.values() if not m.name.endswith(("-low", "-high"))]
+    )
     found = study.results(chosen)
     counted = {label: stage_counts(some, stages, _steps(found.runs)) for label, some in found.runs.items()}
     cells, short = (stage_cells(counted, study.meshes, short=short) for short in (False, True))

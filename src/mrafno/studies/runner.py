@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from mrafno.data.cache import one_thread_each, solve_examples
-from mrafno.data.pool import draw
+from mrafno.data.pool import PoolSizes, draw
 from mrafno.errors import MrafnoError
 from mrafno.run.state import RunState
 from mrafno.studies.active import Job, Setup, read, run_job
@@ -83,7 +83,7 @@ def prepare(todo: Sequence[Job], runs: Path, workers: int) -> None:
             continue
         known.add(key)
         task = job.make_task()
-        inputs = draw(task, s, job.seed)
+        inputs = draw(task, PoolSizes(s.initial, s.pool, s.test, s.test_seed), job.seed)
         for level, f in enumerate(np.split(inputs.initial, task.levels)):
             solve_examples(task, f, level, workers=workers)
         solve_examples(task, inputs.test, task.levels - 1, workers=workers)

@@ -6,11 +6,10 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from mrafno.acquisition.cost import annealed_cost, cost_shares
+from mrafno.acquisition.cost import Schedule, annealed_cost, cost_shares
 from mrafno.errors import MrafnoError
 from mrafno.plot.figures import BLACK, BLUE, GREEN, ORANGE, Cells, Section
 from mrafno.report.figures import AMBER, GREY, PURPLE, SKY, Style
-from mrafno.run.kinds import Schedule
 from mrafno.run.methods import get_method
 from mrafno.studies.active import Entry
 from mrafno.studies.curves import Comparison, as_json, compare
@@ -33,7 +32,7 @@ _PAPER = (
 
 def schedule_entries(method: str, alphas: Sequence[float]) -> list[Entry]:
     """Both decays at every rate."""
-    if not get_method(method).scheduled:
+    if not get_method(method).divide_by_cost:
         raise MrafnoError(f"study: {method} has no cost schedule to study. Choose mra-uhat, mra-u or mr-predvar.")
     return [
         Entry(f"{decay} {alpha:g}", method, {"schedule": decay, "alpha": alpha})

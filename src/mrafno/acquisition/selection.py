@@ -1,34 +1,18 @@
-"""From scores, costs and a budget to the next queries: the only place where something is chosen."""
+"""Greedy selection: from scores, costs and a budget to the next queries."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mrafno.acquisition.base import Choice, Indices, Score
 from mrafno.errors import AcquisitionError
 from mrafno.grids import Array
 
-Indices = NDArray[np.int64]
-
-
-class Choice(NamedTuple):
-    """A candidate's index in the pool, and the level to simulate it at."""
-
-    candidate: int
-    level: int
-
-
-class Utility(Protocol):
-    """How much each candidate is worth at each level, given what was chosen before it."""
-
-    def __call__(self, remaining: Indices, chosen: Sequence[Choice]) -> ArrayLike:
-        """Scores ``(len(remaining), R)``, the higher the better; minus infinity: not to be chosen."""
-
 
 def select(
-    utility: Utility | ArrayLike,
+    score: Score | ArrayLike,
     *,
     n: int = 1,
     remaining: Sequence[int] | Indices | None = None,
@@ -37,18 +21,18 @@ def select(
     prices: Sequence[float] | None = None,
     budget: float | None = None,
 ) -> list[Choice]:
-    r"""The next n queries, one after another, each the best given all before it.
+    r"""The next n queries, chosen one after another, each the best given all before it.
 
-    .. math:: \arg\max_{h, r} \; \text{utility}(h, r \mid \text{pending, chosen}) / \text{cost}_r
+    .. math:: \arg\max_{h, r} \; \text{score}(h, r \mid \text{pending, chosen}) / \text{cost}_r
 
     A chosen input leaves the pool. Of equal ratios the lowest candidate wins, then the lowest level. Fewer than n are
     returned when the pool or the budget ends.
 
     Args:
-        utility: called once per choice with the candidates that remain and with all that is pending or chosen, in this
-            order; or scores ``(P, R)`` that do not change.
+        score: called once per choice with the candidates that remain and with all that is pending or chosen, in this
+            order; or scores ``(P, R)`` that do not change. :func:`mrafno.acquisition.base.scorer` makes one.
         remaining: candidates to choose from; by default all P of given scores.
-        pending: (candidate, level) of queries still being simulated; they are in no pool any more.
+        pending: (candidate, level) of queries whose outputs the surrogate was not trained on yet.
         costs: what each level counts in the ratio, ``(R,)``, e.g. from a schedule; None to compare scores themselves.
         prices: what each level really costs, ``(R,)``; needed with a budget.
         budget: what may be spent on these n, pending queries already taken off; it is never exceeded, and a level that
@@ -60,7 +44,7 @@ def select(
         raise AcquisitionError("select: a budget needs to be a number, and the prices of the levels beside it.")
     weights = None if costs is None else _positive(costs, "costs")
     fees = None if prices is None else _positive(prices, "prices")
-    score, candidates = _scorer(utility, remaining)
+    scores, candidates = _scorer(score, remaining)
     running = [Choice(int(candidate), int(level)) for candidate, level in pending]
     rest = np.setdiff1d(candidates, [choice.candidate for choice in running]).astype(np.int64)
     chosen: list[Choice] = []
@@ -71,7 +55,7 @@ def select(
             fits = np.array([math.fsum([*spent, fee]) <= budget for fee in fees])
             if not fits.any():
                 break
-        ratios = _ratios(score(rest, [*running, *chosen]), len(rest), weights, fits)
+        ratios = _ratios(scores(rest, [*running, *chosen]), len(rest), weights, fits)
         best = int(np.argmax(ratios))  # the first of equals
         row, level = divmod(best, ratios.shape[1])
         if ratios[row, level] == -np.inf:
@@ -105,20 +89,18 @@ def _ratios(scores: ArrayLike, rows: int, weights: Array | None, fits: NDArray[n
     return values
 
 
-def _scorer(
-    utility: Utility | ArrayLike, remaining: Sequence[int] | Indices | None
-) -> tuple[Callable[[Indices, Sequence[Choice]], ArrayLike], Indices]:
-    """A utility to call, and the candidates, sorted and each once."""
-    scores = None if callable(utility) else np.asarray(utility, dtype=np.float64)
+def _scorer(score: Score | ArrayLike, remaining: Sequence[int] | Indices | None) -> tuple[Score, Indices]:
+    """A function to call, and the candidates, sorted and each once."""
+    scores = None if callable(score) else np.asarray(score, dtype=np.float64)
     if remaining is None:
         if scores is None:
-            raise AcquisitionError("select: a utility that is called needs the remaining candidates.")
+            raise AcquisitionError("select: a score function needs the remaining candidates.")
         remaining = np.arange(len(scores))
     candidates = np.unique(np.asarray(remaining, dtype=np.int64))
     if scores is not None and len(candidates) and not 0 <= candidates[0] <= candidates[-1] < len(scores):
         raise AcquisitionError(f"select: candidates {candidates[0]} to {candidates[-1]} of {len(scores)} scores.")
-    if callable(utility):
-        return utility, candidates
+    if callable(score):
+        return score, candidates
     fixed = np.asarray(scores)
     return lambda rest, _: fixed[rest], candidates
 

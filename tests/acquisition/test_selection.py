@@ -5,9 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from mrafno.acquisition import Choice, PoolUtility, pool_grams, select
+from mrafno.acquisition import Choice, pool_grams, scorer, select
 from mrafno.errors import AcquisitionError
 from mrafno.surrogate.prediction import Prediction
+from tests.acquisition.contexts import ACQUISITIONS, context_of
 from tests.acquisition.gaussians import DenseGaussian, random_predictions
 
 COSTS = (0.2, 0.3, 0.5)
@@ -17,6 +18,10 @@ def make(samples=4, n=7, seed=0):
     means, log_vars = random_predictions(samples, n, ((1, 2), (1, 3), (1, 4)), seed)
     chunk = [Prediction(mean, log_var) for mean, log_var in zip(means, log_vars, strict=True)]
     return pool_grams([chunk]), DenseGaussian(means, log_vars)
+
+
+def score_of(pool, kind):
+    return scorer(ACQUISITIONS[kind], context_of(pool=pool, costs=(1.0,) * len(pool.sizes)))
 
 
 def dense_score(dense, kind, candidate, level, remaining, known):
@@ -43,18 +48,18 @@ def brute_force(dense, kind, n, remaining, pending):
 @pytest.mark.parametrize("samples", [2, 5])
 def test_greedy_batch_equals_dense_conditioning(kind, pending, samples):
     pool, dense = make(samples)
-    found = select(PoolUtility(pool, kind), n=4, remaining=range(7), pending=pending, costs=COSTS)
+    found = select(score_of(pool, kind), n=4, remaining=range(7), pending=pending, costs=COSTS)
     assert found == brute_force(dense, kind, 4, list(range(7)), pending)
     assert len({choice.candidate for choice in found}) == 4
 
 
 def test_a_batch_is_queries_asked_one_by_one_while_the_others_run():
     pool, _ = make(n=9)
-    utility = PoolUtility(pool, "u-hat")
-    batch = select(utility, n=5, remaining=range(9), costs=COSTS)
+    score = score_of(pool, "u-hat")
+    batch = select(score, n=5, remaining=range(9), costs=COSTS)
     running = []
     for _ in range(5):
-        running += select(utility, remaining=range(9), pending=running, costs=COSTS)
+        running += select(score, remaining=range(9), pending=running, costs=COSTS)
     assert batch == running
 
 
@@ -64,9 +69,9 @@ def test_conditioning_spreads_a_batch():
     mean = rng.standard_normal((5, 4, 1, 2)) * np.array([9.0, 9.0, 2.0, 1.0])[:, None, None]
     mean[:, 1] = mean[:, 0]
     pool = pool_grams([[Prediction(mean, np.full((5, 4), -6.0))]])
-    found = select(PoolUtility(pool, "predvar"), n=2, remaining=range(4))
+    found = select(score_of(pool, "predvar"), n=2, remaining=range(4))
     assert found == [Choice(0, 0), Choice(2, 0)]
-    alone = select(PoolUtility(pool, "predvar")(np.arange(4), []), n=2)
+    alone = select(score_of(pool, "predvar")(np.arange(4), []), n=2)
     assert alone == [Choice(0, 0), Choice(1, 0)]
 
 

@@ -1,0 +1,46 @@
+"""How an advance of a run ended."""
+
+from dataclasses import dataclass
+
+from mrafno.run.state import RunState
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Why a run stopped, and where it stands. Printed, it is a sentence.
+
+    Attributes:
+        reason: why it stopped, ``finished 5 steps`` for example.
+        steps: chosen examples that are observed, in all.
+        cost: what they cost.
+        error: relative L2 error at the last evaluation on test examples; None if there was none.
+        estimate: the run's own estimate of its error; None if there is none.
+    """
+
+    reason: str
+    steps: int
+    cost: float
+    error: float | None = None
+    estimate: float | None = None
+
+    @staticmethod
+    def of(state: RunState, reason: str) -> "Outcome":
+        """The outcome of a run in this state."""
+        last = state.measurements[-1].metrics["relative_l2"] if state.measurements else None
+        return Outcome(reason, state.step, state.cost, last, state.estimate)
+
+    def __str__(self) -> str:
+        text = f"{self.reason}: cost {self.cost:g}"
+        if self.error is not None:
+            return f"{text}, relative error {self.error:.3g} on test examples"
+        return text if self.estimate is None else f"{text}, estimated relative error {self.estimate:.3g}"
+
+    def _repr_html_(self) -> str:
+        from mrafno.run.notebook import table  # one of several views; a notebook is the only place that needs it
+
+        rows = {"stopped because": self.reason, "steps": self.steps, "cost": f"{self.cost:g}"}
+        if self.error is not None:
+            rows["relative error on test examples"] = f"{self.error:.3g}"
+        if self.estimate is not None:
+            rows["the run's own estimate"] = f"{self.estimate:.3g}"
+        return table("Outcome", rows)

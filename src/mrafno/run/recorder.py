@@ -1,0 +1,67 @@
+"""What a run has recorded: its ledger and the state that the ledger replays to, always together."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mrafno.data.pool import PoolSizes
+from mrafno.grids import Array
+from mrafno.run.state import QueryRecord, RunState
+from mrafno.storage.ledger import Event, Ledger
+
+Listener = Callable[[Event], None]
+
+
+class Recorder:
+    """A ledger and its state. Session, trainer and loop share one, and record through it only.
+
+    Attributes:
+        ledger: events and arrays on disk.
+        state: the replay of the ledger.
+        listeners: called with each event after it was recorded.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.state = RunState.of(ledger.events)
+        self.listeners: list[Listener] = []
+
+    def record(self, kind: str, /, *, quiet: bool = False, **data: Any) -> None:
+        """Append an event, apply it to the state, and call the listeners unless ``quiet``."""
+        event = self.ledger.append(kind, **data)
+        self.state.apply(event)
+        if not quiet:
+            for listener in self.listeners:
+                listener(event)
+
+    def replay(self) -> None:
+        """Make the state again from the ledger, after an interrupt that may have come between append and apply."""
+        self.state = RunState.of(self.ledger.events)
+
+    def example(self, record: QueryRecord) -> tuple[Array, Array]:
+        """Input and output of an observed query, each ``(channels, *level's grid)``."""
+        assert record.output is not None, f"{record.id} has an output"
+        return self.ledger.read_array(record.input), self.ledger.read_array(record.output)
+
+    @property
+    def sizes(self) -> PoolSizes:
+        """How many inputs of each kind the run needs."""
+        return pool_sizes(self.state)
+
+    def imported_inputs(self) -> list[Array]:
+        """Inputs of imported examples, ``(n, in_channels, *level's grid)`` of each level; empty if there are none."""
+        state = self.state
+        if not any(state.given):
+            return []
+        found = []
+        for level, shape in enumerate(state.task["resolutions"]):
+            here = [self.ledger.read_array(record.input) for record in state.imported(level)]
+            found.append(np.stack(here) if here else np.zeros((0, state.task["in_channels"], *shape)))
+        return found
+
+
+def pool_sizes(state: RunState) -> PoolSizes:
+    """How many inputs of each kind a run needs."""
+    s = state.settings
+    return PoolSizes(s.initial, s.pool, s.test, s.test_seed, tuple(state.given))

@@ -1,0 +1,412 @@
+"""A run in a directory: a session that asks and tells, a trainer and a loop, behind one object."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from numpy.typing import ArrayLike
+
+from mrafno.acquisition.base import Choice
+from mrafno.data.imports import Examples, read_examples, write_examples
+from mrafno.data.pool import PoolSizes, RunInputs, draw
+from mrafno.errors import RunError
+from mrafno.run.callbacks import Callbacks
+from mrafno.run.loop import Goals, Loop, SimulationOptions, Watcher, check_goals
+from mrafno.run.methods import METHODS, Method, get_method
+from mrafno.run.notebook import NotebookProgress, in_notebook, table
+from mrafno.run.outcome import Outcome
+from mrafno.run.recorder import Recorder
+from mrafno.run.session import Session
+from mrafno.run.settings import RunSettings
+from mrafno.run.state import Evaluation, QueryRecord, RunState, Training
+from mrafno.run.trainer import Trainer
+from mrafno.simulation.query import Query
+from mrafno.storage.ledger import Ledger
+from mrafno.tasks.base import Task
+from mrafno.tasks.stored import check_same_task, task_as_json, task_from_json
+
+if TYPE_CHECKING:  # they import torch, which telling does not need
+    from mrafno.analysis.metrics import Metrics
+    from mrafno.data.dataset import Dataset
+    from mrafno.run.chooser import Chooser
+    from mrafno.surrogate.inference.base import Surrogate
+    from mrafno.surrogate.out_of_fold import Watch
+
+logger = logging.getLogger(__name__)
+
+
+class Run:
+    """A run in a directory.
+
+    Make one with :meth:`create` or :meth:`open`, not by its constructor, and close it, or use it as a context manager.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        task: Task,
+        *,
+        method: Method | None,
+        write: bool = True,
+        callbacks: Sequence[object] = (),
+        device: str = "auto",
+    ) -> None:
+        self.recorder = Recorder(ledger)
+        self.task, self.method, self.writes = task, method, write
+        self.session = Session(self.recorder, task)
+        self.trainer = Trainer(self.recorder, task, method, write=write, device=device)
+        self.callbacks = Callbacks(self, callbacks)
+        self.recorder.listeners.append(self.callbacks)
+        self._chooser: Chooser | None = None
+
+    @classmethod
+    def create(
+        cls,
+        path: Path | str,
+        task: Task,
+        method: str | Method = "mra-auto",
+        seed: int = 0,
+        *,
+        examples: Examples | None = None,
+        callbacks: Sequence[object] = (),
+        device: str = "auto",
+        **settings: Any,
+    ) -> Self:
+        """A new run; an error if the directory holds one already.
+
+        Args:
+            path: the run's directory.
+            task: what to simulate.
+            method: name of a built-in method, or a :class:`~mrafno.run.methods.Method` of your own.
+            seed: of everything random.
+            examples: earlier simulations, in place of as many initial ones; see :mod:`mrafno.data.imports`.
+            callbacks: objects that are called after events; see :mod:`mrafno.run.callbacks`.
+            device: of the surrogate: ``auto`` (a GPU where there is one), or a torch device.
+            settings: those of :class:`RunSettings`.
+        """
+        chosen = RunSettings.of(**settings)
+        known = get_method(method) if isinstance(method, str) else method
+        if not isinstance(known, Method):
+            raise RunError(f"run: method must be a name or a mrafno.Method, got {type(method).__name__}.")
+        known.spec(chosen.inference)
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise RunError(f"run: the seed must be a whole number, 0 or more, got {seed!r}.")
+        data: dict[str, Any] = {
+            "task": task_as_json(task),
+            "method": known.name,
+            "seed": seed,
+            "settings": chosen.as_json(),
+        }
+        if METHODS.get(known.name) is not known:
+            if known.name in METHODS:
+                raise RunError(f"run: {known.name!r} is the name of a built-in method. Give yours another name.")
+            data["own_method"] = known.as_json()
+        imported = [] if examples is None else read_examples(examples, task)
+        counts = tuple(len(one.inputs) for one in imported)
+        if imported:
+            data["given"] = list(counts)
+        # Drawn first: a task with too few candidates leaves no run behind.
+        sizes = PoolSizes(chosen.initial, chosen.pool, chosen.test, chosen.test_seed, counts)
+        inputs = draw(task, sizes, seed, [one.inputs for one in imported])
+        ledger = Ledger.create(path, **data)
+        try:
+            run = cls(ledger, task, method=known, callbacks=callbacks, device=device)
+            if imported:
+                first = len(sizes.initial_levels(task.levels))
+                run.recorder.record("imported", examples=write_examples(ledger, imported, first))
+            run.session.keep_inputs(inputs)
+        except BaseException:
+            ledger.close()
+            raise
+        logger.info("created %s: %s, %s, seed %d", path, task.name, known.name, seed)
+        return run
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        task: Task | None = None,
+        *,
+        method: Method | None = None,
+        write: bool = True,
+        callbacks: Sequence[object] = (),
+        device: str = "auto",
+    ) -> Self:
+        """A run that exists.
+
+        Args:
+            task: needed for a task of your own if simulations are to be run here; for asking and telling it is not.
+            method: needed for a method of your own if queries are to be chosen here. Its name and parameters must be
+                those that the run was created with.
+            write: without, the run can be looked at while another process writes it.
+            callbacks, device: as of :meth:`create`.
+        """
+        ledger = Ledger.open(path, write=write)
+        try:
+            state = RunState.of(ledger.events)
+            if any(n != len(state.imported(level)) for level, n in enumerate(state.given)):
+                raise RunError(
+                    f"run {path}: its creation was interrupted before its examples were recorded. Remove the folder, "
+                    "and create it again."
+                )
+            if task is not None:
+                check_same_task(task, state.task)
+            else:
+                task = task_from_json(state.task, None if state.inputs is None else ledger.read_array(state.inputs))
+            known = _method_of(state, method, path)
+            run = cls(ledger, task, method=known, write=write, callbacks=callbacks, device=device)
+            if write:
+                run.session.keep_inputs()
+        except BaseException:
+            ledger.close()
+            raise
+        return run
+
+    # What it is.
+
+    @property
+    def path(self) -> Path:
+        """The run's directory."""
+        return self.recorder.ledger.folder
+
+    @property
+    def ledger(self) -> Ledger:
+        """Events and arrays on disk."""
+        return self.recorder.ledger
+
+    @property
+    def state(self) -> RunState:
+        """What was recorded so far."""
+        return self.recorder.state
+
+    @property
+    def settings(self) -> RunSettings:
+        """Settings that the run was created with."""
+        return self.state.settings
+
+    @property
+    def inputs(self) -> RunInputs:
+        """All inputs of the run on the finest grid."""
+        return self.session.inputs
+
+    @property
+    def surrogate(self) -> "Surrogate":
+        """The surrogate after the last fit."""
+        return self.trainer.surrogate
+
+    # Asking and telling.
+
+    def ask(self, n: int | None = None, *, budget: float | None = None, watch: "Watch | None" = None) -> list[Query]:
+        """The next simulations to run, at most n (the run's batch by default); recorded before they are returned.
+
+        First come the initial examples, then the test examples, then choices, for which the surrogate is trained on
+        what was told if that is due. Fewer than n are returned when the pool or the budget is used up, or when too few
+        examples are observed to choose by.
+
+        Args:
+            budget: what all choices of this run may cost together, those already made included.
+            watch: called with the progress of training.
+        """
+
+        def choose(n: int, left: float | None) -> list[tuple[Choice, dict[str, Any]]]:
+            self.trainer.train_and_evaluate_if_due(watch)
+            started = time.perf_counter()
+            chosen = self.chooser.choose(self.surrogate, self.state, n, left)
+            seconds = (time.perf_counter() - started) / max(len(chosen), 1)
+            return [(choice, {**details, "seconds": seconds}) for choice, details in chosen]
+
+        return self.session.ask(n, choose=choose, budget=budget)
+
+    def tell(self, id: str, output: ArrayLike, *, cost: float | None = None, seconds: float | None = None) -> None:
+        """Record the output of a simulation; see :meth:`mrafno.run.session.Session.tell`."""
+        self.session.tell(id, output, cost=cost, seconds=seconds)
+
+    def fail(self, id: str, reason: str) -> None:
+        """Record that a simulation gave no output; its input may be asked for again."""
+        self.session.fail(id, reason)
+
+    def abandon(self, id: str, reason: str) -> None:
+        """Record that a simulation gave no output, and that its input is never to be asked for again."""
+        self.session.abandon(id, reason)
+
+    def query(self, record: QueryRecord) -> Query:
+        """A query that was asked before, with its input."""
+        return self.session.query(record)
+
+    @property
+    def chooser(self) -> "Chooser":
+        """What makes the choices."""
+        if self._chooser is None:
+            from mrafno.run.chooser import Chooser  # imports torch
+
+            self.trainer.spec()  # raises if the method is not known
+            assert self.method is not None, "a spec comes from a method"
+            self._chooser = Chooser(self.task, self.method, self.settings, self.state.seed, self.inputs)
+        return self._chooser
+
+    # Training.
+
+    def train(self, watch: "Watch | None" = None, *, brief: bool = False, last: bool = False) -> Training | None:
+        """Train on the observations since the last fit; see :meth:`mrafno.run.trainer.Trainer.train`."""
+        return self.trainer.train(watch, brief=brief, last=last)
+
+    def train_and_evaluate_if_due(self, watch: "Watch | None" = None, *, last: bool = False) -> None:
+        """Train if there is enough new to train on, evaluate if it is time."""
+        self.trainer.train_and_evaluate_if_due(watch, last=last)
+
+    def evaluate(self) -> Evaluation | None:
+        """Evaluate the surrogate on the test examples and record it; None if there are none."""
+        return self.trainer.evaluate()
+
+    def metrics(self, surrogate: "Surrogate") -> "Metrics":
+        """Metrics of any surrogate on the run's test examples; nothing is recorded."""
+        return self.trainer.metrics(surrogate)
+
+    def examples(self) -> "Dataset":
+        """All examples that the surrogate was trained on."""
+        return self.trainer.examples()
+
+    # Advancing.
+
+    def advance(
+        self,
+        steps: int | None = None,
+        *,
+        total_steps: int | None = None,
+        budget: float | None = None,
+        target: float | None = None,
+        executor: Executor | Callable[[], Executor] | None = None,
+        workers: int = 1,
+        asynchronous: bool = False,
+        limit: float | None = None,
+        isolate: bool = False,
+        memory: int | None = None,
+        max_failure_rate: float = 0.5,
+        watch: Watcher | None = None,
+        progress: bool = False,
+    ) -> Outcome:
+        """Ask, simulate, train and evaluate until something ends it.
+
+        Args:
+            steps: how many more examples to choose and simulate: ``advance(steps=5)`` twice makes ten steps.
+            total_steps: the same counted from the beginning of the run: a script that was interrupted and is started
+                again makes the steps that are missing.
+            budget: cost of all chosen examples, those of earlier calls included; it is never exceeded.
+            target: relative error; the run ends when an upper 95 % bound of its own estimate is lower. The test
+                examples are not used for this.
+            executor: what runs simulations, or what makes such a thing again when its workers die; by default this
+                process.
+            workers: simulations that run at a time in an asynchronous run.
+            asynchronous: ask again as soon as a worker is free, instead of after a whole batch.
+            limit: seconds after which a simulation is ended, with everything it started.
+            isolate: run every simulation in a process of its own.
+            memory: bytes that a simulation may take, in a process of its own.
+            max_failure_rate: share of the simulations that may fail before the run stops.
+            watch: called with what the run is doing; by default it is shown in a notebook, and not elsewhere.
+            progress: show a progress bar while the first examples are simulated.
+        """
+        goals = self._goals(steps, total_steps, budget, target)
+        if goals.steps is not None and goals.steps < self.state.step:
+            return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
+        options = SimulationOptions(
+            executor=executor,
+            workers=workers,
+            asynchronous=asynchronous,
+            limit=limit,
+            isolate=isolate,
+            memory=memory,
+            max_failure_rate=max_failure_rate,
+        )
+        loop = Loop(
+            self.recorder,
+            self.session,
+            self.trainer,
+            self.task,
+            ask=self._ask_for_loop,
+            goals=goals,
+            options=options,
+            watch=watch or (NotebookProgress(self._progress) if in_notebook() else _silent),
+        )
+        reason = loop.run(progress=progress)
+        if self.surrogate.fits:  # trained again, if a run that was killed had not saved it
+            self.trainer.save()
+        return Outcome.of(self.state, reason)
+
+    def _goals(self, steps: int | None, total: int | None, budget: float | None, target: float | None) -> Goals:
+        if steps is not None and total is not None:
+            raise RunError("run: give steps, which counts from now, or total_steps, which counts from the beginning.")
+        for name, value in (("steps", steps), ("total_steps", total)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+                raise RunError(f"run: {name} must be a whole number, 0 or more, got {value!r}.")
+        if steps is not None:
+            total = self.state.step + steps
+        goals = Goals(steps=total, budget=budget, target=target)
+        check_goals(goals, self.trainer.spec().name)
+        return goals
+
+    def _ask_for_loop(self, n: int, budget: float | None, watch: Watcher) -> list[Query]:
+        return self.ask(n, budget=budget, watch=lambda done, *_: watch("training", done))
+
+    # Keeping and showing.
+
+    def save(self) -> None:
+        """Write the surrogate's checkpoint, if it was trained since the last one."""
+        self.trainer.save()
+
+    def close(self) -> None:
+        """Save the surrogate if it was trained since it was saved, and let others write."""
+        try:
+            self.save()
+        finally:
+            self.ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = self.state
+        about = f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {state.cost:g}"
+        return f"<{type(self).__name__} {self.path}: {about}>"
+
+    def _progress(self) -> dict[str, Any]:
+        state = self.state
+        outcome = Outcome.of(state, "")
+        rows: dict[str, Any] = {"task": state.task["name"], "method": state.method, "steps": state.step}
+        rows["cost"] = f"{state.cost:g}"
+        if outcome.error is not None:
+            rows["relative error on test examples"] = f"{outcome.error:.3g}"
+        if outcome.estimate is not None:
+            rows["the run's own estimate"] = f"{outcome.estimate:.3g}"
+        return rows
+
+    def _repr_html_(self) -> str:
+        return table(f"Run {self.path}", {**self._progress(), "seed": self.state.seed, "state": self.state.activity()})
+
+
+def _method_of(state: RunState, given: Method | None, path: Path | str) -> Method | None:
+    """The method of a run: built in, or the one that was given if it is the one the run was created with."""
+    if state.own_method is None:
+        if given is not None and given is not METHODS.get(state.method):
+            raise RunError(f"run {path}: its method is {state.method}, which is built in. Leave method out.")
+        return get_method(state.method)
+    if given is None:
+        return None
+    now, then = given.as_json(), state.own_method
+    different = [name for name in then if now.get(name) != then[name]]
+    if different:
+        changes = "; ".join(f"{name} was {then[name]!r}, now {now.get(name)!r}" for name in different)
+        raise RunError(
+            f"run {path}: the method is not the one that the run was created with: {changes}. Give the same method, or "
+            "create a new run."
+        )
+    return given
+
+
+def _silent(phase: str, done: float | None = None) -> None:
+    del phase, done
