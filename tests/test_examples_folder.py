@@ -27,16 +27,32 @@ def test_every_script_is_tested():
     text = Path(__file__).read_text(encoding="utf-8")
     names = [path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".sh")]
     assert len(names) >= 6
-    assert [name for name in names if f'run("{name}"' not in text] == []
+    assert [name for name in names if f'("{name}"' not in text] == []
 
 
 def test_own_simulator():
     lines = run("own_simulator.py").splitlines()
-    assert lines[0] == "finished 5 steps"
+    assert lines[0].startswith("finished 5 steps: cost ")
     assert all(re.fullmatch(r"asked for candidate \d+ on (9|33) points, cost (1|16)", line) for line in lines[1:6])
     first, last = (re.fullmatch(r"after step (\d), cost \d+: relative error (0\.\d+)", line) for line in lines[6:])
     assert (first[1], last[1]) == ("0", "5")
     assert float(last[2]) < float(first[2])
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last"),
+    [
+        ("acquisition.py", "finished 5 steps: cost ", r"(\(\d+, [01]\)(, )?){5}"),
+        ("mesh_rule.py", "finished 6 steps: cost 46.2", r"0, 0, 0, 0, 1, 0"),
+        ("network.py", "finished 3 steps: cost 3", r"\(2, 1, 129\)"),
+    ],
+)
+def test_extensions_from_outside(name, first, last):
+    """Each is at most 30 lines long."""
+    assert len((FOLDER / name).read_text(encoding="utf-8").splitlines()) <= 30
+    lines = run(name).splitlines()
+    assert lines[0].startswith(first)
+    assert re.fullmatch(rf"\[?{last}\]?", lines[1])
 
 
 def test_external_program():

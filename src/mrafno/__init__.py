@@ -1,17 +1,68 @@
-"""Multi-resolution active learning of Fourier neural operators."""
+"""Multi-fidelity active learning of Fourier neural operators on PyTorch.
 
+The names that most programs start with are here; they are imported on first use. The package logs through ``logging``
+under the name ``mrafno``.
+"""
+
+import logging
 from typing import TYPE_CHECKING
 
 from mrafno._lazy import lazy_exports
 from mrafno._version import __version__
 
 if TYPE_CHECKING:
-    from mrafno.run import Run
-    from mrafno.surrogate import Surrogate
-    from mrafno.tasks import get_task
+    from mrafno.acquisition.base import Acquisition, Choice, Context, MeshRule
+    from mrafno.errors import MrafnoError
+    from mrafno.run.methods import METHODS, Method
+    from mrafno.run.outcome import Outcome
+    from mrafno.run.reader import RunReader
+    from mrafno.run.run import Run
+    from mrafno.run.settings import RunSettings
+    from mrafno.surrogate import Ensemble, Surrogate, input_channels
+    from mrafno.surrogate.prediction import Prediction
+    from mrafno.surrogate.spec import SurrogateSpec
+    from mrafno.tasks import CommandTask, FunctionTask, Task, get_task
 
-__all__ = ["Run", "Surrogate", "__version__", "get_task"]
+__all__ = [
+    "METHODS",
+    "Acquisition",
+    "Choice",
+    "CommandTask",
+    "Context",
+    "Ensemble",
+    "FunctionTask",
+    "MeshRule",
+    "Method",
+    "MrafnoError",
+    "Outcome",
+    "Prediction",
+    "Run",
+    "RunReader",
+    "RunSettings",
+    "Surrogate",
+    "SurrogateSpec",
+    "Task",
+    "__version__",
+    "get_task",
+    "input_channels",
+]
 
+_MODULES = {
+    "acquisition.base": ("Acquisition", "Choice", "Context", "MeshRule"),
+    "errors": ("MrafnoError",),
+    "run.methods": ("METHODS", "Method"),
+    "run.outcome": ("Outcome",),
+    "run.reader": ("RunReader",),
+    "run.run": ("Run",),
+    "run.settings": ("RunSettings",),
+    "surrogate": ("Ensemble", "Surrogate", "input_channels"),
+    "surrogate.prediction": ("Prediction",),
+    "surrogate.spec": ("SurrogateSpec",),
+    "tasks": ("CommandTask", "FunctionTask", "Task", "get_task"),
+}
 __getattr__, __dir__ = lazy_exports(
-    __name__, {"Run": "mrafno.run", "Surrogate": "mrafno.surrogate", "get_task": "mrafno.tasks"}
+    __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 )
+
+# A library leaves it to the program whether and where its messages are shown.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
