@@ -26,7 +26,7 @@ class WandbCallback(LoggingCallback):
     """Logs parameters, history and outcome of a run with Weights & Biases, offline unless told otherwise.
 
     Values are drawn against ``step``, those of ``by_cost/*`` against ``accumulated_cost``. A resumed run continues
-    under the same id. An offline run has one folder for each advance; ``wandb sync`` joins those of one id.
+    under the same id. An offline run has one folder for each advance, whose rows continue each other.
 
     Args:
         project: W&B's name for the group of runs.
