@@ -55,6 +55,9 @@ def records(path):
 
 def read(folder):
     """Of each offline run: its id, parameters, rows by number, and summary."""
+    import wandb
+
+    wandb.teardown()  # W&B writes in the background; this waits for it
     found = []
     for path in sorted(folder.glob("wandb/offline-run-*/run-*.wandb")):
         rows, summary, parameters, id = {}, {}, {}, None
