@@ -55,7 +55,7 @@ def show(
     from rich.console import Console
 
     from mrafno.cli.tables import run_table
-    from mrafno.storage.files import lock_state
+    from mrafno.storage.lock import lock_state
     from mrafno.storage.ledger import LOCK
 
     state, damage = _read(folder, damaged)

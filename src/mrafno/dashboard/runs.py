@@ -14,8 +14,8 @@ from pathlib import Path
 from mrafno.dashboard.views import Row, blank_row, row
 from mrafno.errors import LedgerError, MrafnoError
 from mrafno.run.reader import RunReader
-from mrafno.storage.files import LockState, lock_state
 from mrafno.storage.ledger import LOCK
+from mrafno.storage.lock import LockState, lock_state
 
 #: What changes when a file does; None if there is none.
 Version = tuple[int, ...] | None

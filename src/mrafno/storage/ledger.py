@@ -38,7 +38,8 @@ from mrafno._version import __version__
 from mrafno.errors import LedgerError
 from mrafno.grids import Array
 from mrafno.storage.arrays import ARRAYS, ArrayFile, read_array, write_array
-from mrafno.storage.files import PART, Lock, make_folder, read_bytes, write_all, write_bytes
+from mrafno.storage.files import PART, make_folder, read_bytes, write_all, write_bytes
+from mrafno.storage.lock import Lock
 
 _FORMAT = "mrafno run"
 _FILE = "ledger.jsonl"
