@@ -182,7 +182,7 @@ def test_nothing_half_written_is_left(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(TaskError, match=r"cannot be written.*No space left.*MRAFNO_CACHE"):
         quiet(task, f)
     assert [p for p in (tmp_path / "cache").rglob("*") if p.is_file()] == []

@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from mrafno.errors import LedgerError
-from mrafno.storage.files import from_npy, make_folder, read_bytes, read_npy, to_npy, write_bytes
+from mrafno.storage.files import (
+    from_npy,
+    make_folder,
+    read_bytes,
+    read_npy,
+    replace_file,
+    to_npy,
+    write_bytes,
+    write_json,
+)
 
 
 def npy(values, **settings):
@@ -189,3 +198,56 @@ def test_an_array_cut_at_any_byte_is_refused(tmp_path):
         (tmp_path / f"{size}.npy").write_bytes(content[:size])
         with pytest.raises(LedgerError, match=r"is no \.npy file|is cut off"):
             read_npy(tmp_path / f"{size}.npy")
+
+
+# Files of JSON, and files that a library writes.
+
+
+def test_json_is_written_in_one_step_and_ends_with_a_newline(tmp_path):
+    path = tmp_path / "values.json"
+    write_json(path, {"a": [1, 2.5]})
+    assert path.read_bytes() == b'{"a": [1, 2.5]}\n'
+    write_json(path, {"a": {1}}, indent=1, default=sorted)
+    assert path.read_bytes() == b'{\n "a": [\n  1\n ]\n}\n'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(path, float("nan"), allow_nan=False)
+    assert path.read_bytes() == b'{\n "a": [\n  1\n ]\n}\n'
+    assert [p.name for p in tmp_path.iterdir()] == ["values.json"]
+
+
+def test_a_file_that_a_library_writes_takes_its_place_at_the_end(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    calls = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: calls.append(named(handle)) or fsync(handle))
+    with replace_file(path) as temporary:
+        temporary.write_bytes(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert calls == [str(temporary), str(tmp_path)]
+
+
+def test_a_library_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def write_half():
+        with replace_file(path) as temporary:
+            temporary.write_bytes(b"half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        write_half()
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_only_a_durable_write_waits_for_the_disk(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    write_bytes(tmp_path / "file", b"cache", durable=False)
+    assert (tmp_path / "file").read_bytes() == b"cache"
+    assert synced == []
+    write_bytes(tmp_path / "file", b"ledger")
+    assert len(synced) == 2

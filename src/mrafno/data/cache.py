@@ -7,10 +7,9 @@ numbers.
 """
 
 import contextlib
-import hashlib
+import io
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ProcessPoolExecutor, as_completed
@@ -26,6 +25,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mrafno.errors import MrafnoError, SimulationError, TaskError
 from mrafno.grids import Array
+from mrafno.storage.checksum import sha256
+from mrafno.storage.files import write_bytes
 from mrafno.tasks.base import Task
 
 #: Seconds of remaining work below which starting processes costs more than it saves.
@@ -85,7 +86,7 @@ def solve_examples(
         progress: show a progress bar while there is something to simulate.
     """
     inputs = task.restrict(f, level)
-    keys = [f"output/{level}/{hashlib.sha256(one.tobytes()).hexdigest()}" for one in inputs]
+    keys = [f"output/{level}/{sha256(one.tobytes())}" for one in inputs]
     shape = (task.out_channels, *task.resolutions[level])
     grid = "x".join(map(str, task.resolutions[level]))
     return _produce(
@@ -234,7 +235,7 @@ class _Store:
     def _path(self, key: str) -> Path | None:
         if self.folder is None:
             return None
-        digest = hashlib.sha256(key.encode()).hexdigest()
+        digest = sha256(key.encode())
         return self.folder / digest[:2] / f"{digest[2:40]}.npz"
 
     def read(self, key: str, shape: tuple[int, ...]) -> Array | None:
@@ -253,16 +254,11 @@ class _Store:
         path = self._path(key)
         if path is None:
             return
+        content = io.BytesIO()
+        np.savez(content, values=values)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-                try:
-                    np.savez(file, values=values)
-                    file.flush()
-                    Path(file.name).replace(path)
-                except BaseException:
-                    Path(file.name).unlink(missing_ok=True)
-                    raise
+            write_bytes(path, content.getvalue(), durable=False)
         except OSError as error:
             raise TaskError(
                 f"the example cache cannot be written: {error}. Free some space, or choose another folder with the "

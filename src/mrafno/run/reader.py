@@ -8,7 +8,8 @@ import numpy as np
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, relative_l2
 from mrafno.run.state import QueryRecord, RunState
-from mrafno.storage.ledger import LOCK, Ledger
+from mrafno.storage.layout import LOCK
+from mrafno.storage.ledger import Ledger
 from mrafno.storage.lock import LockState, lock_state
 from mrafno.surrogate.prediction import Prediction
 

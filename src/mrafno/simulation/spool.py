@@ -10,7 +10,6 @@ a folder of its own for each run, with, for the query q000012::
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import math
 import os
@@ -25,6 +24,7 @@ import numpy as np
 from mrafno.errors import LedgerError, MrafnoError, TaskError
 from mrafno.simulation.child_process import Parcel, attempt, isolated, pack, unpack
 from mrafno.simulation.query import Observation, Query
+from mrafno.storage.checksum import seal, seal_is_valid, sha256
 from mrafno.storage.files import PART, from_npy, read_bytes, to_npy, write_bytes
 from mrafno.tasks.base import Task
 
@@ -198,7 +198,7 @@ def _write(folder: Path, query: Query, observation: Observation) -> None:
     }
     if observation.output is not None:
         content = to_npy(observation.output)
-        record |= {"shape": observation.output.shape, "sha256": hashlib.sha256(content).hexdigest()}
+        record |= {"shape": observation.output.shape, "sha256": sha256(content)}
         write_bytes(folder / f"{query.id}.npy", content)
     write_bytes(folder / f"{query.id}.json", _sealed(record))
 
@@ -215,7 +215,7 @@ def _read(folder: Path, name: str, query: Query | None) -> Observation:
         return Observation(name, None, record["seconds"], record["reason"])
     path = folder / f"{name}.npy"
     content = read_bytes(path, advice=_ADVICE)
-    if hashlib.sha256(content).hexdigest() != record["sha256"]:
+    if sha256(content) != record["sha256"]:
         raise LedgerError(f"{path} is damaged: its checksum is wrong. {_ADVICE}")
     output = np.array(from_npy(content, where=str(path), advice=_ADVICE), dtype=np.float64)
     if list(output.shape) != record["shape"] or not np.isfinite(output).all():
@@ -238,19 +238,17 @@ def _sound(record: dict[str, Any], name: str) -> bool:
 def _digest(query: Query) -> str:
     """Of what is simulated: another run may have a query of the same id."""
     f = np.ascontiguousarray(query.f, dtype=np.float64)
-    return hashlib.sha256(f"{query.level} {f.shape} ".encode() + f.tobytes()).hexdigest()
+    return sha256(f"{query.level} {f.shape} ".encode() + f.tobytes())
 
 
 def _sealed(record: dict[str, Any]) -> bytes:
     """JSON whose last member is a checksum of every byte before it."""
-    text = json.dumps(record).removesuffix("}") + ', "check": "'
-    return (text + hashlib.sha256(text.encode()).hexdigest()[:16] + '"}').encode()
+    return seal(json.dumps(record).encode(), "check")
 
 
 def _unsealed(content: bytes) -> dict[str, Any] | None:
     """The record, or None where a byte was changed."""
-    text, end = content[:-18], content[-18:]
-    if end != (hashlib.sha256(text).hexdigest()[:16] + '"}').encode():
+    if not seal_is_valid(content):
         return None
     try:
         record = json.loads(content)

@@ -1,6 +1,5 @@
 """Arrays of a run, each in a file of its own that an event of its ledger names with its checksum."""
 
-import hashlib
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,10 +9,10 @@ import numpy as np
 
 from mrafno.errors import LedgerError
 from mrafno.grids import Array
+from mrafno.storage.checksum import sha256
 from mrafno.storage.files import from_npy, make_folder, read_bytes, to_npy, write_bytes
+from mrafno.storage.layout import ARRAYS
 
-#: Where they are, inside the run's folder.
-ARRAYS = "arrays"
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
 
@@ -71,7 +70,7 @@ def write_array(folder: Path, name: str, values: Array) -> ArrayFile:
             f"run {folder}: {file} could not be written ({error}); what was recorded before is safe. Free some space, "
             "then open the run again."
         ) from error
-    return ArrayFile(file, hashlib.sha256(content).hexdigest(), values.shape, "float64")
+    return ArrayFile(file, sha256(content), values.shape, "float64")
 
 
 def read_array(folder: Path, array: ArrayFile) -> Array:
@@ -79,7 +78,7 @@ def read_array(folder: Path, array: ArrayFile) -> Array:
     path = _path(folder, array.file)
     advice = "Restore it from a copy of the run, or simulate it again."
     content = read_bytes(path, advice=advice)
-    if hashlib.sha256(content).hexdigest() != array.sha256:
+    if sha256(content) != array.sha256:
         raise LedgerError(f"{path} is damaged or another file: its checksum does not fit. {advice}")
     values = from_npy(content, where=str(path), advice=advice)
     found, expected = (values.dtype.name, values.shape), (array.dtype, array.shape)

@@ -7,10 +7,12 @@ here is a regular file and no link to somewhere else, and is never unpickled.
 import contextlib
 import errno
 import io
+import json
 import math
 import os
 import secrets
 import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +29,62 @@ PART = ".part"
 # Writing.
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Put a file in its place in one step, safely on the disk before and after; OSError where that fails."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{PART}")
-    try:
+def write_bytes(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Write a file in one step: a reader finds the old content or the new one. Raises OSError on failure.
+
+    Args:
+        durable: return only when the content is on the disk (fsync). Without, a crash of the machine may leave a
+            damaged file, which is acceptable where it can be made again.
+    """
+    with _renamed_to(path, durable=durable) as temporary:
         # The mode leaves it to the umask who may read it; tempfile would say: nobody else.
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
         with io.FileIO(handle, "w"):
             write_all(handle, content)
+            if durable:
+                os.fsync(handle)
+
+
+def write_json(
+    path: Path,
+    values: Any,
+    *,
+    indent: int | None = None,
+    default: Callable[[Any], Any] | None = None,
+    allow_nan: bool = True,
+) -> None:
+    """Write a JSON file as :func:`write_bytes` does; the other arguments are those of :func:`json.dumps`."""
+    text = json.dumps(values, indent=indent, default=default, allow_nan=allow_nan)
+    write_bytes(path, f"{text}\n".encode())
+
+
+@contextlib.contextmanager
+def replace_file(path: Path) -> Iterator[Path]:
+    """A temporary file name for a library that writes files itself; on success the file takes the place of ``path``.
+
+    On an exception the temporary file is removed, and ``path`` is as before.
+    """
+    with _renamed_to(path, durable=True) as temporary:
+        yield temporary
+        handle = os.open(temporary, os.O_RDONLY)
+        try:
             os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def _renamed_to(path: Path, *, durable: bool) -> Iterator[Path]:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{PART}")
+    try:
+        yield temporary
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
 def write_all(handle: int, content: bytes) -> None:

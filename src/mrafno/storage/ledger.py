@@ -20,7 +20,6 @@ after a crash of the machine. It is no event: its append did not return. The nex
 """
 
 import contextlib
-import hashlib
 import io
 import json
 import os
@@ -37,17 +36,17 @@ from typing import Any, ClassVar, Literal, Self
 from mrafno._version import __version__
 from mrafno.errors import LedgerError
 from mrafno.grids import Array
-from mrafno.storage.arrays import ARRAYS, ArrayFile, read_array, write_array
+from mrafno.storage.arrays import ArrayFile, read_array, write_array
+from mrafno.storage.checksum import seal, seal_is_valid
 from mrafno.storage.files import PART, make_folder, read_bytes, write_all, write_bytes
+from mrafno.storage.layout import ARRAYS, LEDGER, LOCK
 from mrafno.storage.lock import Lock
 
 _FORMAT = "mrafno run"
-_FILE = "ledger.jsonl"
-#: Whoever holds it writes the run.
-LOCK = "lock"
 _FIRST = b"0" * 16
+_SEPARATORS = (",", ":")
 #: Where on a line the two sums stand: ``..."after":"<16 digits>","sum":"<16 digits>"}``.
-_AFTER, _SUM, _END = slice(-43, -27), slice(-18, -2), slice(-18, None)
+_AFTER, _SUM = slice(-43, -27), slice(-18, -2)
 #: Bytes from the sum to the end of the line.
 _ENDING = 19
 
@@ -85,7 +84,7 @@ class Ledger:
         self.events: list[Event] = []
         #: What was repaired or left out, in words.
         self.damage: list[str] = []
-        self._path = self.folder / _FILE
+        self._path = self.folder / LEDGER
         self._skip = damaged == "skip"
         self._lock: Lock | None = None
         self._file: io.FileIO | None = None
@@ -340,14 +339,13 @@ class Ledger:
         number, after = len(self.events), self._ending[:16] or _FIRST
         values = {"v": self.VERSION, "n": number, "t": time.time(), "kind": kind, "data": data, "after": after.decode()}
         try:
-            text = json.dumps(values, separators=(",", ":"), allow_nan=False)
+            text = json.dumps(values, separators=_SEPARATORS, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise LedgerError(
                 f"{self._path}: event {number} ({kind}) was not recorded: {error}. An event holds JSON values, and of "
                 "numbers finite ones; for arrays there is write_array."
             ) from error
-        content = text[:-1].encode() + b',"sum":"'
-        line = content + hashlib.sha256(content).hexdigest()[:16].encode() + b'"}\n'
+        line = seal(text.encode(), "sum", separators=_SEPARATORS) + b"\n"
         if not kind or _decoded(line[:-1])[0] is None:
             raise LedgerError(f"{self._path}: event {number} was not recorded: its kind must be a word, not {kind!r}.")
         return line
@@ -389,7 +387,7 @@ def _split(content: bytes) -> tuple[list[bytes], bytes]:
 
 def _decoded(line: bytes) -> tuple[Event | None, int, str]:
     """The event of a line and the version it is in, or what is wrong with the line."""
-    if line[_END] != hashlib.sha256(line[:-18]).hexdigest()[:16].encode() + b'"}':
+    if not seal_is_valid(line):
         return None, 0, "its checksum does not fit"
     try:
         values = json.loads(line.decode("ascii"))
