@@ -225,15 +225,6 @@ def test_a_pool_gives_the_same_numbers(monkeypatch):
     np.testing.assert_array_equal(quiet(task, f, workers=2), task.solve(f, 1))
 
 
-def test_workers_haveone_thread_each_and_the_caller_keeps_its_own(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    with examples.one_thread_each():
-        assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
-    assert os.environ["OMP_NUM_THREADS"] == "7"
-    assert "MKL_NUM_THREADS" not in os.environ
-
-
 def test_a_failure_in_the_pool_keeps_what_was_finished(monkeypatch, tmp_path):
     monkeypatch.setattr(examples, "_WORTH_A_POOL", 0.0)
     monkeypatch.setattr(examples, "_CHUNK_SECONDS", 0.0)

@@ -17,7 +17,7 @@ from mrafno.simulation.executors import dask_executor
 from mrafno.simulation.scheduler import Scheduler
 from mrafno.simulation.spool import read_spool
 from mrafno.tasks import CommandTask
-from tests.simulation.test_executors import assert_doubled, drain
+from tests.simulation.test_scheduler import assert_doubled, drain
 from tests.simulators import (
     INPUTS,
     alive,

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from mrafno._version import __version__
-from mrafno.data.cache import cores
 from mrafno.errors import MrafnoError
 from mrafno.plot.figures import Cells, Section, write_page
 from mrafno.run.methods import METHODS
+from mrafno.simulation.processes import cores
 from mrafno.storage import files
 from mrafno.studies.active import Entry, Result, Setup, results
 from mrafno.studies.curves import Spread
