@@ -2,33 +2,22 @@
 
 A run's folder::
 
-    ledger.jsonl       one event a line
-    arrays/<name>.npy  arrays, each on the disk as a whole before the event that names it
-    lock               who writes; the system releases it when that process ends
+    ledger.jsonl       one event a line, see :mod:`mrafno.storage.events`
+    arrays/<name>.npy  arrays, each complete on the disk before the event that names it
+    lock               the process that writes; the system releases it when that process ends
 
-Every line is a JSON object, so that other tools can read the file too::
-
-    {"v":1,"n":3,"t":1735689600.25,"kind":"told","data":{...},"after":"<16 digits>","sum":"<16 digits>"}
-
-``v`` is the version of the format, ``n`` the event's number, ``t`` seconds since the epoch. ``sum`` is the beginning of
-the SHA-256 (in hex) of all that stands before its digits on the line, and ``after`` is the ``sum`` of the line before,
-zeros on the first line. So a changed line does not fit its own sum, and a line that was removed, added or moved does
-not fit its neighbours. What ``data`` means may change with the version; this layout does not.
-
-A line without its end is a write that never finished, and so is a last line with zero bytes, which file systems leave
-after a crash of the machine. It is no event: its append did not return. The next writer removes it.
+One process writes at a time. Locks can fail: somebody may remove the lock file, and some network file systems grant
+every lock. So before every write the ledger must be the file that was opened, with nothing in it that this writer did
+not write. Otherwise the write raises :class:`LedgerError`: lines of another writer are never removed.
 """
 
 import contextlib
+import fcntl
 import io
-import json
 import os
-import re
 import shlex
 import threading
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -37,33 +26,14 @@ from mrafno._version import __version__
 from mrafno.errors import LedgerError
 from mrafno.grids import Array
 from mrafno.storage.arrays import ArrayFile, read_array, write_array
-from mrafno.storage.checksum import seal, seal_is_valid
+from mrafno.storage.events import AFTER, ENDING, FIRST, SUM, Event, decode_line, encode_line, split_lines
 from mrafno.storage.files import PART, make_folder, read_bytes, write_all, write_bytes
 from mrafno.storage.layout import ARRAYS, LEDGER, LOCK
 from mrafno.storage.lock import Lock
 
 _FORMAT = "mrafno run"
-_FIRST = b"0" * 16
-_SEPARATORS = (",", ":")
-#: Where on a line the two sums stand: ``..."after":"<16 digits>","sum":"<16 digits>"}``.
-_AFTER, _SUM = slice(-43, -27), slice(-18, -2)
-#: Bytes from the sum to the end of the line.
-_ENDING = 19
 
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened."""
-
-    #: Its position in the ledger: 0, 1, 2 ...
-    number: int
-    #: "created", "asked", "told", ...
-    kind: str
-    #: Seconds since the epoch, UTC.
-    time: float
-    #: JSON values.
-    data: dict[str, Any]
-
+__all__ = ["UPGRADES", "Event", "Ledger"]
 
 #: From each older version, how one of its events becomes one of the next version.
 UPGRADES: dict[int, Callable[[Event], Event]] = {}
@@ -89,6 +59,8 @@ class Ledger:
         self._lock: Lock | None = None
         self._file: io.FileIO | None = None
         self._appending = threading.Lock()
+        #: The line of an append that has not returned; all that this writer may remove from the file.
+        self._unacknowledged = b""
         self._rewind()
 
     @classmethod
@@ -158,26 +130,33 @@ class Ledger:
     def append(self, kind: str, /, **data: Any) -> Event:
         """Record an event; when this returns, it is on the disk.
 
-        An error means that nothing was recorded and that the ledger is as before; the call can be repeated.
+        An error means that nothing was recorded, and the call can be repeated, unless the error says that somebody else
+        has written.
 
         Args:
             data: JSON values. Tuples become lists; NaN, infinity and arrays are refused.
         """
         self._check_writer()
-        with self._appending:
+        with self._appending, self._exclusive():
             line = self._encoded(kind, data)
             try:
                 self._trim()
+                self._unacknowledged = line
                 write_all(self._handle, line)
                 os.fsync(self._handle)
+                if os.fstat(self._handle).st_size != self._size + len(line):
+                    # Another writer came between, which locks that work make impossible. Its line must not be cut.
+                    raise self._other_writer(1)
             except OSError as error:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, LedgerError):
                     self._trim()
                 raise LedgerError(
                     f"{self._path}: event {len(self.events)} ({kind}) could not be written ({error}), and nothing of "
                     "it was recorded; what was recorded before is safe. Free some space, then open the run again."
                 ) from error
-            return self._replay(line)[0]
+            [event] = self._replay(line)
+            self._unacknowledged = b""
+            return event
 
     def refresh(self) -> list[Event]:
         """Read what was appended since, and return it. A writer knows all of it already.
@@ -203,6 +182,8 @@ class Ledger:
     def write_array(self, name: str, values: Array) -> ArrayFile:
         """Put an array on the disk before an event names it, see :func:`mrafno.storage.arrays.write_array`."""
         self._check_writer()
+        with self._appending:
+            self._check_file()  # an array of another writer may have the same name
         return write_array(self.folder, name, values)
 
     def read_array(self, array: ArrayFile) -> Array:
@@ -237,20 +218,20 @@ class Ledger:
 
     def _replay(self, content: bytes) -> list[Event]:
         """Take in bytes that follow those already read; on an error nothing is taken in."""
-        lines, torn = _split(content)
-        last: bytes | None = self._ending[:16] or _FIRST
+        lines, torn = split_lines(content)
+        last: bytes | None = self._ending[:16] or FIRST
         number = self.events[-1].number if self.events else -1
         events: list[Event] = []
         notes: list[str] = []
         for row, line in enumerate(lines, self._lines + 1):
-            event, version, fault = _decoded(line)
+            event, version, fault = decode_line(line)
             if event is None:
                 if not self._skip:
                     raise self._damaged(row, fault)
                 notes.append(f"line {row} was left out: {fault}.")
                 last = None  # any line may follow
                 continue
-            if line[_AFTER] != last or event.number != number + 1:
+            if line[AFTER] != last or event.number != number + 1:
                 fault = "it does not follow the line before it, as if a line was removed, added, moved or changed"
                 if not self._skip:
                     raise self._damaged(row, fault)
@@ -262,10 +243,10 @@ class Ledger:
             if event.number == 0 or version != self.VERSION:
                 event = self._checked(event, version, row)
             events.append(event)
-            last, number = line[_SUM], event.number
+            last, number = line[SUM], event.number
         whole = content[: len(content) - len(torn)]
         self._lines, self._size, self._torn = self._lines + len(lines), self._size + len(whole), len(torn)
-        self._ending = (self._ending + whole[-_ENDING:])[-_ENDING:]
+        self._ending = (self._ending + whole[-ENDING:])[-ENDING:]
         self.events += events
         self.damage += notes
         return events
@@ -327,80 +308,87 @@ class Ledger:
 
     def _open_file(self) -> None:
         try:
-            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+            handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
         except OSError as error:
             raise LedgerError(
                 f"{self._path} cannot be opened for writing ({error.strerror}). Change its rights, or only read it."
             ) from error
-        self._file = io.FileIO(handle, "a")
+        self._file = io.FileIO(handle, "r+")
 
     def _encoded(self, kind: str, data: dict[str, Any]) -> bytes:
         """The line of the next event."""
-        number, after = len(self.events), self._ending[:16] or _FIRST
-        values = {"v": self.VERSION, "n": number, "t": time.time(), "kind": kind, "data": data, "after": after.decode()}
+        number, after = len(self.events), self._ending[:16] or FIRST
         try:
-            text = json.dumps(values, separators=_SEPARATORS, allow_nan=False)
+            line = encode_line(self.VERSION, number, kind, data, after)
         except (TypeError, ValueError, RecursionError) as error:
             raise LedgerError(
                 f"{self._path}: event {number} ({kind}) was not recorded: {error}. An event holds JSON values, and of "
                 "numbers finite ones; for arrays there is write_array."
             ) from error
-        line = seal(text.encode(), "sum", separators=_SEPARATORS) + b"\n"
-        if not kind or _decoded(line[:-1])[0] is None:
+        if not kind or decode_line(line[:-1])[0] is None:
             raise LedgerError(f"{self._path}: event {number} was not recorded: its kind must be a word, not {kind!r}.")
         return line
 
-    def _trim(self) -> None:
-        """Remove what stands after the last whole line: it is of an append that did not return."""
-        size = os.fstat(self._handle).st_size
-        if size < self._size:
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Hold a lock on the ledger file itself: another writer, whose lock file may be another one, waits."""
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def _check_file(self) -> bool:
+        """Raise unless the ledger is the file that was opened, and as this writer left it.
+
+        Returns whether something of this writer's own last append is left, which did not return.
+        """
+        opened = os.fstat(self._handle)
+        try:
+            found = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
+        except FileNotFoundError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != (opened.st_dev, opened.st_ino):
+            raise LedgerError(
+                f"{self._path} was replaced or removed by somebody else, so nothing more is recorded here. Open the "
+                "run again to continue with the file that is there now."
+            )
+        if opened.st_size < self._size:
             raise LedgerError(f"{self._path} was shortened by somebody else meanwhile. Restore it from a copy.")
-        if size > self._size:
+        if opened.st_size == self._size:
+            return False
+        surplus = os.pread(self._handle, opened.st_size - self._size, self._size)
+        if not self._unacknowledged.startswith(surplus):
+            raise self._other_writer(surplus.count(b"\n"))
+        return True
+
+    def _other_writer(self, lines: int) -> LedgerError:
+        number = "1 line" if lines == 1 else f"{lines} lines"
+        return LedgerError(
+            f"{self._path}: somebody else has written to it ({number}) while this process held the run. Nothing of "
+            "theirs was changed, and this run stops here. Make sure that one process at a time writes the run (was its "
+            "lock file removed, or does its file system ignore locks?), then open it again."
+        )
+
+    def _trim(self) -> None:
+        """Remove what is left of this writer's own last append, if that did not return."""
+        if self._check_file():
             os.ftruncate(self._handle, self._size)
             os.fsync(self._handle)
+        self._unacknowledged = b""
 
     def _repair(self) -> None:
-        """Leave nothing behind of a writer that died in the middle of a line or of an array."""
+        """Remove what a writer left that died in the middle of a line or of an array."""
         arrays = self.folder / ARRAYS
         try:
-            self._trim()
+            with self._exclusive():
+                self._unacknowledged = os.pread(self._handle, self._torn, self._size)
+                self._trim()
             for path in () if arrays.is_symlink() else arrays.glob(f".*{PART}"):
                 path.unlink(missing_ok=True)
         except OSError as error:
             raise LedgerError(f"run {self.folder}: what was not finished cannot be removed ({error}).") from error
         if self._torn:
             self.damage.append(f"line {self._lines + 1}, the last, was not finished: {self._torn} bytes were removed.")
-
-
-def _split(content: bytes) -> tuple[list[bytes], bytes]:
-    """Lines, and what follows them: nothing, or a write that did not finish."""
-    lines = content.split(b"\n")
-    torn = lines.pop()
-    if not torn and lines and b"\0" in lines[-1]:
-        torn = lines.pop() + b"\n"
-    for end in re.finditer(rb'"sum":"[0-9a-f]{16}"}', torn):
-        if torn[end.end() :].strip(b"\0\n") and _decoded(torn[: end.end()])[0] is not None:
-            # It begins with an event that was recorded, and only lost the end of its line: no writer may remove it.
-            return [*lines, torn], b""
-    return lines, torn
-
-
-def _decoded(line: bytes) -> tuple[Event | None, int, str]:
-    """The event of a line and the version it is in, or what is wrong with the line."""
-    if not seal_is_valid(line):
-        return None, 0, "its checksum does not fit"
-    try:
-        values = json.loads(line.decode("ascii"))
-        event = Event(values["n"], values["kind"], values["t"], values["data"])
-        version = values["v"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None, 0, "it is no event"
-    if (
-        type(event.number) is not int
-        or type(version) is not int
-        or not isinstance(event.kind, str)
-        or not isinstance(event.time, float)
-        or not isinstance(event.data, dict)
-    ):
-        return None, 0, "it is no event"
-    return event, version, ""
