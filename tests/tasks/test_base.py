@@ -220,6 +220,39 @@ def test_unusable_outputs_are_refused(output, message):
         task.checked_output(output, 0, 1)
 
 
+HOLE = np.ma.masked_equal([1.0, -9999.0, 3.0, -9999.0, 5.0], -9999.0)
+
+
+@pytest.mark.parametrize("output", [HOLE, [HOLE], (HOLE,)], ids=["array", "list", "tuple"])
+def test_masked_outputs_are_refused_like_nan(output):
+    task = FunctionTask(lambda f, level: output, np.zeros((2, 5)), (5,), (1,))
+    message = r"returned 2 values that are masked, the first at index \((0, )?1,?\)\. Give numbers"
+    with pytest.raises(SimulationError, match=message):
+        task.solve(task.sample(1), 0)
+    batched = FunctionTask(
+        lambda f, level: np.ma.stack([HOLE[None]] * len(f)), np.zeros((2, 5)), (5,), (1,), batched=True
+    )
+    with pytest.raises(SimulationError, match=r"returned 4 values that are masked, the first at index \(0, 0, 1\)"):
+        batched.solve(batched.sample(2), 0)
+    with pytest.raises(SimulationError, match="masked"):
+        task.checked_output(np.ma.stack([HOLE[None]]), 0, 1)
+
+
+def test_an_empty_mask_is_no_hindrance():
+    task = FunctionTask(lambda f, level: np.ma.array(2 * f), np.ma.ones((2, 5)), (5,), (1,))
+    y = task.solve(np.ma.array(task.sample(1)), 0)
+    np.testing.assert_array_equal(y, 2 * np.ones((1, 1, 5)))
+    assert type(y) is np.ndarray
+
+
+def test_masked_inputs_are_refused():
+    with pytest.raises(TaskError, match=r"array of inputs has 2 values that are masked, the first at index \(0, 1\)"):
+        FunctionTask(lambda f, level: f, HOLE[None], (5,), (1,))
+    task = FunctionTask(lambda f, level: f, np.zeros((2, 5)), (5,), (1,))
+    with pytest.raises(TaskError, match=r"the input has 2 values that are masked"):
+        task.solve(HOLE[None, None], 0)
+
+
 def test_costs_follow_a_power_of_the_mesh():
     assert power_law_costs(((8, 8), (16, 16), (32, 32)), 2.0) == pytest.approx((1.0, 4.0, 16.0))
 
