@@ -881,3 +881,26 @@ def test_an_older_version_is_upgraded_when_read_and_goes_on_in_the_new_one(tmp_p
     monkeypatch.undo()
     with pytest.raises(LedgerError, match="line 7 was written by a newer mrafno in format 2"):
         Ledger.open(tmp_path)
+
+
+# The working directory.
+
+
+def test_a_change_of_the_working_directory_does_not_redirect_writes(tmp_path, monkeypatch):
+    """As by a simulator that calls os.chdir while the run was given by a relative path."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Ledger.create("run") as ledger:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        array = ledger.write_array("a", np.arange(3.0))
+        ledger.append("told", output=array.as_json())
+        assert ledger.read_array(array).tolist() == [0.0, 1.0, 2.0]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    monkeypatch.chdir(tmp_path)
+    reader = Ledger.open("run")
+    assert reader.folder == tmp_path / "run"
+    with Ledger.open("run", write=True) as ledger:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        new = ledger.append("trained")
+    assert reader.refresh() == [new]
+    assert reader.read_array(array).tolist() == [0.0, 1.0, 2.0]

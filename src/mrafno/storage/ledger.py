@@ -49,7 +49,8 @@ class Ledger:
     VERSION: ClassVar[int] = 1
 
     def __init__(self, folder: Path | str, *, damaged: Literal["refuse", "skip"] = "refuse") -> None:
-        self.folder = Path(folder)
+        # Absolute, because a simulator in this process may change the working directory. Links are not resolved.
+        self.folder = Path(os.path.abspath(folder))  # noqa: PTH100
         #: What was recorded. Where damaged lines are left out, their numbers are missing.
         self.events: list[Event] = []
         #: What was repaired or left out, in words.
