@@ -35,8 +35,8 @@ PARTS = {
     "fsync": ("", "<built-in method posix.fsync>"),
     "ledger lines": ("ledger.py", "append"),
     "arrays": ("arrays.py", "write_array"),
-    "spooling": ("simulate.py", "_write"),
-    "clearing the spool": ("simulate.py", "clear_spool"),
+    "spooling": ("spool.py", "write_result"),
+    "clearing the spool": ("spool.py", "clear_spool"),
     "restricting inputs": ("base.py", "restrict"),
 }
 

@@ -1,4 +1,4 @@
-"""Files that outlive a crash, arrays from anybody, and a lock that the dead do not hold."""
+"""Atomic writes, and .npy files from anybody."""
 
 import errno
 import io

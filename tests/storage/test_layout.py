@@ -1,4 +1,4 @@
-"""The names are those of run directories that exist."""
+"""File names of a run directory, compared with run directories of an earlier version."""
 
 import json
 from pathlib import Path

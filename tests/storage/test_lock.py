@@ -1,4 +1,4 @@
-"""The lock of a folder: one holder at a time, and none that is dead."""
+"""The lock of a folder: one holder at a time, and released by the death of its holder."""
 
 import errno
 import fcntl
@@ -111,7 +111,7 @@ def test_what_a_dead_holder_left_in_the_file_does_not_matter(tmp_path, content):
 
 def test_a_file_that_is_no_lock_is_left_alone(tmp_path):
     (tmp_path / "lock").write_text("precious")
-    with pytest.raises(LedgerError, match="somebody else's"):
+    with pytest.raises(LedgerError, match="is not a lock of mrafno"):
         Lock(tmp_path / "lock")
     (tmp_path / "link").symlink_to(tmp_path / "lock")
     with pytest.raises(LedgerError, match="cannot be opened"):

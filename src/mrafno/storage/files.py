@@ -1,7 +1,7 @@
-"""Files that outlive a crash, arrays from files that nobody vouches for, and a lock that a dead process does not hold.
+"""Atomic and durable writes, and reading of files that may come from anybody.
 
-What is written here is on the disk when the call returns, and under its name there is never half of it. What is read
-here is a regular file and no link to somewhere else, and is never unpickled.
+A file is on the disk when the write returns, and its name never shows half of it. Only regular files are read: no link
+is followed, and nothing is unpickled.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from mrafno.errors import LedgerError
 from mrafno.grids import Array
 
-#: How names of unfinished files end; nobody reads them.
+#: Suffix of unfinished files; nobody reads them.
 PART = ".part"
 
 
@@ -37,7 +37,7 @@ def write_bytes(path: Path, content: bytes, *, durable: bool = True) -> None:
             damaged file, which is acceptable where it can be made again.
     """
     with _renamed_to(path, durable=durable) as temporary:
-        # The mode leaves it to the umask who may read it; tempfile would say: nobody else.
+        # With this mode the umask decides who may read the file; tempfile would allow only the owner.
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
         with io.FileIO(handle, "w"):
             write_all(handle, content)
@@ -88,14 +88,14 @@ def _renamed_to(path: Path, *, durable: bool) -> Iterator[Path]:
 
 
 def write_all(handle: int, content: bytes) -> None:
-    """Write to an open file in one call, and go on where the system took only a part."""
+    """Write all of the content to an open file, in one call unless the system takes only a part."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(handle, rest) :]
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, and have their names on the disk."""
+    """Make a folder and its parents, and sync their names to the disk."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -103,7 +103,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have a folder's list of names on the disk, where the system can."""
+    """Sync a folder's list of names to the disk, where the system can."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -111,7 +111,7 @@ def sync_folder(folder: Path) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # some file systems have no such call for folders
+        if error.errno != errno.EINVAL:  # some file systems cannot sync folders
             raise
     finally:
         os.close(handle)
@@ -121,13 +121,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_bytes(path: Path, *, start: int = 0, advice: str = "Give another file.") -> bytes:
-    """The bytes of a regular file from ``start`` on; a link, a pipe or a folder is refused.
+    """The bytes of a regular file from ``start`` on; raises :class:`LedgerError` for a link, a pipe or a folder.
 
     Args:
-        advice: what to do about it, with which every error message ends.
+        advice: last sentence of every error message: what to do about it.
     """
     try:
-        # Without O_NONBLOCK a pipe in the file's place would keep us waiting for its writer.
+        # Without O_NONBLOCK, opening a pipe would wait for its writer.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         what = {errno.ELOOP: "is a symbolic link, which is not followed", errno.ENOENT: "is missing"}
@@ -145,7 +145,7 @@ def read_bytes(path: Path, *, start: int = 0, advice: str = "Give another file."
 
 
 def read_npy(path: Path | str) -> Array:
-    """An array of real numbers, as float64, from a .npy file that anybody may have made.
+    """Read an array of real numbers, as float64, from a .npy file that anybody may have made.
 
     Only a regular file in the .npy format is read: no link, no .npz, no pickle, no array of objects.
     """
@@ -156,9 +156,9 @@ def read_npy(path: Path | str) -> Array:
 
 
 def from_npy(content: bytes, *, where: str, advice: str) -> NDArray[Any]:
-    """The array in a .npy file's bytes, read-only and with the shape and dtype it has there.
+    """The array in the bytes of a .npy file, read-only, with the file's shape and dtype.
 
-    Not with ``numpy.load``, which opens zip files and pickles too, and believes a header that claims any size.
+    ``numpy.load`` is not used: it opens zip files and pickles too, and trusts the size that a header claims.
     """
     file = io.BytesIO(content)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

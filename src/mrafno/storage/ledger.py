@@ -35,25 +35,25 @@ _FORMAT = "mrafno run"
 
 __all__ = ["UPGRADES", "Event", "Ledger"]
 
-#: From each older version, how one of its events becomes one of the next version.
+#: For each older version a function that turns one of its events into one of the next version.
 UPGRADES: dict[int, Callable[[Event], Event]] = {}
 
 
 class Ledger:
-    """Events of a run, in order. Any number of processes read, one writes.
+    """The events of a run, in order. Any number of processes read, one writes.
 
     Made by :meth:`create` and :meth:`open`. A writer holds the folder's lock until it is closed, ends or dies.
     """
 
-    #: Raised when a reader of the last version could misread a new event; then UPGRADES learns to read the last's.
+    #: Increased when a reader of the last version could misread a new event; then UPGRADES needs an entry.
     VERSION: ClassVar[int] = 1
 
     def __init__(self, folder: Path | str, *, damaged: Literal["refuse", "skip"] = "refuse") -> None:
         # Absolute, because a simulator in this process may change the working directory. Links are not resolved.
         self.folder = Path(os.path.abspath(folder))  # noqa: PTH100
-        #: What was recorded. Where damaged lines are left out, their numbers are missing.
+        #: Recorded events. With ``damaged="skip"`` numbers of damaged ones are missing.
         self.events: list[Event] = []
-        #: What was repaired or left out, in words.
+        #: Messages about what was repaired or left out.
         self.damage: list[str] = []
         self._path = self.folder / LEDGER
         self._skip = damaged == "skip"
@@ -66,28 +66,29 @@ class Ledger:
 
     @classmethod
     def create(cls, folder: Path | str, /, **data: Any) -> Self:
-        """Begin a ledger, in a new folder or an empty one, and hold its lock.
+        """Create a ledger, in a new folder or an empty one, and hold its lock.
 
         Args:
-            data: what the first event, "created", says beside ``format``, ``version`` and ``mrafno``.
+            data: of the first event, "created", in addition to ``format``, ``version`` and ``mrafno``.
         """
         ledger = cls(folder)
         own = {"format": _FORMAT, "version": cls.VERSION, "mrafno": __version__}
         if names := sorted(own.keys() & data.keys()):
-            raise LedgerError(f"run {folder}: the ledger itself says {', '.join(names)}. Choose other names.")
+            raise LedgerError(f"run {folder}: the ledger itself records {', '.join(names)}. Choose other names.")
         line = ledger._encoded("created", {**own, **data})
         try:
             ledger._check_new()
             make_folder(ledger.folder)
             ledger._lock = Lock(ledger.folder / LOCK)
-            ledger._check_new()  # somebody else may have been faster
-            # In one step: there is never a ledger without its first event.
+            ledger._check_new()  # another process may have been faster
+            # In one step, so that there is never a ledger without its first event.
             write_bytes(ledger._path, line)
             ledger._open_file()
         except OSError as error:
             ledger.close()
             raise LedgerError(
-                f"run {folder} could not be created ({error}). Make room, or choose a folder that you may write to."
+                f"run {folder} could not be created ({error}). Free some space, or choose a folder that you may "
+                "write to."
             ) from error
         except BaseException:
             ledger.close()
@@ -97,19 +98,18 @@ class Ledger:
 
     @classmethod
     def open(cls, folder: Path | str, *, write: bool = False, damaged: Literal["refuse", "skip"] = "refuse") -> Self:
-        """Read a ledger, and with ``write`` go on with it.
+        """Read a ledger; with ``write`` also open it for appending.
 
-        A reader takes no lock and changes no file; a last line that is not finished, or not yet, it does not see. A
-        writer removes such a line.
+        A reader takes no lock and changes no file; it ignores an unfinished last line. A writer removes such a line.
 
         Args:
             damaged: "refuse" raises an error that names the first damaged line. "skip", for readers, leaves such lines
-                out and says so in :attr:`damage`.
+                out and lists them in :attr:`damage`.
         """
         if write and damaged != "refuse":
             raise LedgerError(f"run {folder}: only a reader can leave damaged lines out. Open it without write=True.")
         ledger = cls(folder, damaged=damaged)
-        content = ledger._content()  # before a lock file is left in a folder that is no run's
+        content = ledger._content()  # first, so that no lock file is made in a folder that holds no run
         try:
             if write:
                 ledger._lock = Lock(ledger.folder / LOCK)
@@ -160,10 +160,10 @@ class Ledger:
             return event
 
     def refresh(self) -> list[Event]:
-        """Read what was appended since, and return it. A writer knows all of it already.
+        """Read events that were appended since, and return them; for a writer there are none.
 
-        If the writer's disk failed and it took back a line that was seen here, that event is gone from
-        :attr:`events`, and what was recorded in its place is returned.
+        If the writer's disk failed and it removed a line that was read here, that event is removed from
+        :attr:`events`, and the events recorded in its place are returned.
         """
         if self._lock is not None:
             return []
@@ -181,14 +181,14 @@ class Ledger:
         return self.events[len(list(same)) :]
 
     def write_array(self, name: str, values: Array) -> ArrayFile:
-        """Put an array on the disk before an event names it, see :func:`mrafno.storage.arrays.write_array`."""
+        """Write an array before the event that names it, see :func:`mrafno.storage.arrays.write_array`."""
         self._check_writer()
         with self._appending:
             self._check_file()  # an array of another writer may have the same name
         return write_array(self.folder, name, values)
 
     def read_array(self, array: ArrayFile) -> Array:
-        """An array that an event names; one that is missing or not what the event says is an error."""
+        """Read an array that an event names, see :func:`mrafno.storage.arrays.read_array`."""
         return read_array(self.folder, array)
 
     def close(self) -> None:
@@ -210,15 +210,15 @@ class Ledger:
         return read_bytes(self._path, start=start, advice="Give the folder of a run, or restore it from a copy.")
 
     def _rewind(self) -> None:
-        """Nothing is read yet."""
+        """Forget all events that were read."""
         self.events, self.damage = [], []
-        # Whole lines read, their bytes, and the last of these, by which a change behind our back shows.
+        # Number of lines read, their size in bytes, and their last bytes, which show whether the file was changed.
         self._lines, self._size, self._ending = 0, 0, b""
-        #: Bytes after them.
+        #: Bytes of an unfinished line after them.
         self._torn = 0
 
     def _replay(self, content: bytes) -> list[Event]:
-        """Take in bytes that follow those already read; on an error nothing is taken in."""
+        """Decode bytes that follow those already read, and keep their events; on an error nothing is kept."""
         lines, torn = split_lines(content)
         last: bytes | None = self._ending[:16] or FIRST
         number = self.events[-1].number if self.events else -1
@@ -253,7 +253,7 @@ class Ledger:
         return events
 
     def _checked(self, event: Event, version: int, row: int) -> Event:
-        """An event as this version writes it."""
+        """The event, upgraded to this version."""
         if event.number == 0 and (event.kind != "created" or event.data.get("format") != _FORMAT):
             raise LedgerError(f"{self._path} is no ledger of mrafno. Give the folder of a run.")
         if version > self.VERSION:
@@ -293,7 +293,7 @@ class Ledger:
                 "Run.open from Python), or choose another folder."
             )
         found = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
-        # A creation that was killed leaves its lock behind, and perhaps a hidden file.
+        # A creation that was killed leaves its lock, and perhaps a hidden file.
         if others := sorted(name for name in found if not name.startswith((".", LOCK))):
             raise LedgerError(
                 f"run {self.folder}: the folder holds other files ({others[0]}{', ...' if others[1:] else ''}) and no "
@@ -312,7 +312,8 @@ class Ledger:
             handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
         except OSError as error:
             raise LedgerError(
-                f"{self._path} cannot be opened for writing ({error.strerror}). Change its rights, or only read it."
+                f"{self._path} cannot be opened for writing ({error.strerror}). Change its permissions, or open "
+                "the run without write=True."
             ) from error
         self._file = io.FileIO(handle, "r+")
 

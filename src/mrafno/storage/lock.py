@@ -1,4 +1,4 @@
-"""The right to write in a folder, held by one process at a time and released by its death."""
+"""A lock on a folder, held by one process at a time and released by its death."""
 
 import contextlib
 import errno
@@ -18,25 +18,25 @@ from typing import Any, Literal
 from mrafno.errors import LedgerError, LedgerLockedError
 from mrafno.storage.files import read_bytes, write_all
 
-#: What flock answers where the file system has none (Lustre mounted without it says ENOSYS), and where it is taken.
+#: Errors of flock on a file system without it (ENOSYS on Lustre mounted without it), and of a lock that is held.
 _NO_FLOCK = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS)
 _TAKEN = (errno.EAGAIN, errno.EACCES)
-#: What can be seen of a lock, see :func:`lock_state`.
+#: States of a lock, see :func:`lock_state`.
 LockState = Literal["free", "held", "left"]
 
 
 class Lock:
-    """The right to write in a folder, held by one process at a time.
+    """The exclusive right to write in a folder.
 
     It is a ``flock`` on a file, which the kernel releases when the holder ends, however it ends; the file itself stays.
-    Its content, for people and for the error message, says who holds it. Neither a program that the holder starts nor
-    a process that it forks holds the lock: they would keep it after the holder's death.
+    Its content says who holds it, for people and for the error message. Processes that the holder starts or forks do
+    not hold the lock: they would keep it after the holder's death.
 
     Where the file system has no ``flock``, the existence of a second file, ``<name>.pid``, is the lock. It is taken
-    over when the process it names was of this host and is dead; of another host nobody here can tell.
+    over if the process it names was on this host and is dead; for a process of another host that cannot be known.
 
     Raises:
-        LedgerLockedError: another process, or this one, holds it.
+        LedgerLockedError: another process, or this one, holds the lock.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,11 +59,11 @@ class Lock:
 
     @property
     def held(self) -> bool:
-        """Whether this process holds it: not after release, and not in a forked child."""
+        """Whether this process holds the lock: not after release, and not in a forked child."""
         return not self._file.closed
 
     def release(self) -> None:
-        """Let others have it; in a process that does not hold it nothing happens."""
+        """Release the lock; nothing happens in a process that does not hold it."""
         if not self.held:
             return
         with contextlib.suppress(OSError):
@@ -81,8 +81,8 @@ class Lock:
             self._take_substitute()
             return
         if self._file.read(1) not in (b"", b"{", b"\0"):
-            raise LedgerError(f"{self.path} is a file of somebody else's. Choose another folder, or move it away.")
-        # The lock is held whether or not there is room for saying so.
+            raise LedgerError(f"{self.path} is not a lock of mrafno. Choose another folder, or move it away.")
+        # The lock is held even if the disk is too full to write who holds it.
         with contextlib.suppress(OSError):
             self._file.truncate(0)
             os.pwrite(self._file.fileno(), _holder(), 0)
@@ -100,15 +100,17 @@ class Lock:
                 self._clear_substitute(path)
             except OSError as error:
                 self.release()
-                raise LedgerError(f"{path} cannot be written ({error}). Make room or change rights.") from error
+                raise LedgerError(
+                    f"{path} cannot be written ({error}). Free some space, or change its permissions."
+                ) from error
         raise self._refusal(b"", path)
 
     def _clear_substitute(self, path: Path) -> None:
-        """Move a dead process's file out of the way; refuse to touch that of one that may live."""
+        """Remove the file of a dead process; raise if the process may be alive."""
         content = read_bytes(path, advice="Try again.")
         if not self._stale(path, content):
             raise self._refusal(content, path)
-        # Two may do this at once, and the slower must not remove what the faster has put there by now.
+        # Two processes may do this at once: the second must not remove the new file of the first.
         aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
         with contextlib.suppress(FileNotFoundError):
             path.rename(aside)
@@ -120,7 +122,7 @@ class Lock:
     def _stale(self, path: Path, content: bytes) -> bool:
         holder = _parsed(content)
         if (holder.get("pid"), holder.get("host")) == (os.getpid(), socket.gethostname()):
-            # Ours, or of a process that had our number before: after a restart that is common.
+            # Ours, or of an earlier process with the same id, which is common after a restart in a container.
             return not any(lock.held and lock._substitute and lock._substitute.samefile(path) for lock in _LOCKS)
         return _dead(holder)
 
@@ -145,9 +147,9 @@ class Lock:
 
 
 def lock_state(path: Path) -> LockState:
-    """What a look at a :class:`Lock` tells; nothing is written, and one that a living process holds is not touched.
+    """The state of a :class:`Lock`, without taking it and without writing anything.
 
-    ``held``: a process has it; ``left``: one died with it, and nobody took it since; ``free``: neither.
+    ``held``: a process holds it; ``left``: its last holder died with it; ``free``: neither.
     """
     left = False
     for file in (path, path.with_name(f"{path.name}.pid")):
@@ -162,7 +164,7 @@ def lock_state(path: Path) -> LockState:
 
 
 def _taken(path: Path) -> bool:
-    """Whether somebody has the flock: a number in the file may be that of another process by now."""
+    """Whether a process holds the flock: the process id in the file may belong to another process by now."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -172,7 +174,7 @@ def _taken(path: Path) -> bool:
 
 
 def _dead(holder: dict[str, Any]) -> bool:
-    """Whether it was a process of this host that is gone; of another host nobody here can tell."""
+    """Whether the holder was a process of this host that has ended; unknown, so False, for another host."""
     pid = holder.get("pid")
     if holder.get("host") != socket.gethostname() or not isinstance(pid, int) or pid < 1:
         return False
@@ -180,7 +182,7 @@ def _dead(holder: dict[str, Any]) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):  # somebody else's process, or no number of one
+    except (OSError, OverflowError):  # another user's process, or not a process id
         pass
     return False
 
@@ -189,17 +191,17 @@ def _dead(holder: dict[str, Any]) -> bool:
 _LOCKS: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
-def _let_go_in_child() -> None:
-    # Closing a forked copy does not unlock; leaving it open would, after the parent's death, keep the lock.
+def _close_in_child() -> None:
+    # Closing a forked copy does not unlock; left open, it would keep the lock after the parent's death.
     for lock in _LOCKS:
         lock._file.close()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 def _holder() -> bytes:
-    """This process, described for those who find the lock taken."""
+    """JSON that describes this process, for those who find the lock held."""
     started = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else ""
     return json.dumps(
@@ -208,7 +210,7 @@ def _holder() -> bytes:
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
-    """Who holds a lock, or nothing where it does not say."""
+    """The holder as a lock file describes it; empty if it does not."""
     try:
         values = json.loads(content)
     except (ValueError, RecursionError):
