@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.table import Table
 
 from mrafno.run import Run
-from mrafno.run.loop import SPOOL
 from mrafno.simulation.executors import InProcess, dask_executor, process_pool
 from mrafno.simulation.scheduler import Scheduler
 from mrafno.simulation.spool import clear_spool
+from mrafno.storage.layout import SPOOL
 from mrafno.tasks import FunctionTask
 
 #: Functions whose share of the driver's time is told, by file and name.
@@ -36,8 +36,8 @@ PARTS = {
     "fsync": ("", "<built-in method posix.fsync>"),
     "ledger lines": ("ledger.py", "append"),
     "arrays": ("arrays.py", "write_array"),
-    "spooling": ("simulate.py", "_write"),
-    "clearing the spool": ("simulate.py", "clear_spool"),
+    "spooling": ("spool.py", "write_result"),
+    "clearing the spool": ("spool.py", "clear_spool"),
     "restricting inputs": ("base.py", "restrict"),
 }
 

@@ -19,7 +19,7 @@ import pytest
 from mrafno.errors import CheckpointError, LedgerError
 from mrafno.run import Run
 from mrafno.simulation.executors import InProcess
-from mrafno.simulation.spool import simulate
+from mrafno.simulation.worker import simulate
 from tests import runs
 
 

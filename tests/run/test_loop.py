@@ -16,7 +16,7 @@ from mrafno.errors import FailuresError, RunError, SimulationError
 from mrafno.run import Run
 from mrafno.simulation import spool as simulations_on_disk
 from mrafno.simulation.executors import InProcess, process_pool
-from mrafno.simulation.spool import simulate
+from mrafno.simulation.worker import simulate
 from tests import runs
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from mrafno.simulation.executors import dask_executor
 from mrafno.simulation.scheduler import Scheduler
 from mrafno.simulation.spool import read_spool
 from mrafno.tasks import CommandTask
-from tests.simulation.test_executors import assert_doubled, drain
+from tests.simulation.test_scheduler import assert_doubled, drain
 from tests.simulators import (
     INPUTS,
     alive,
@@ -38,7 +37,7 @@ class Cluster:
     def __init__(self, folder):
         self.file = folder / "scheduler.json"
         # Workers on other machines would have the simulator's module installed.
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "DASK_LOGGING__DISTRIBUTED": "error"}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "DASK_LOGGING__DISTRIBUTED": "error"}
         environment["DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES"] = "0"
         command = [sys.executable, "-m", "dask"]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment, "cwd": folder}

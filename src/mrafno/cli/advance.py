@@ -83,7 +83,7 @@ def executor(how: Mapping[str, Any]) -> Callable[[], Executor] | None:
 
 def at_a_time(how: Mapping[str, Any]) -> int:
     """How many simulations an asynchronous run keeps under way."""
-    from mrafno.data.cache import cores
+    from mrafno.simulation.processes import cores
 
     if "workers" in how or "dask" not in how:
         return int(how.get("workers", 1))

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from mrafno.run import Run
     from mrafno.simulation.query import Query
 
-#: Where inputs are put, inside the run's folder.
-_ASKED = "asked"
-
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why, for people.", show_default=False)]
 
 
@@ -43,9 +40,10 @@ def ask(
     from mrafno.errors import LedgerError
     from mrafno.run import Run
     from mrafno.storage.files import make_folder
+    from mrafno.storage.layout import ASKED
 
     with Run.open(folder) as run:
-        place = folder / _ASKED if to is None else to
+        place = folder / ASKED if to is None else to
         try:
             make_folder(place.absolute())
         except OSError as error:

@@ -12,9 +12,9 @@ from typing import Any
 from mrafno.cli import config
 from mrafno.cli.loading import Source
 from mrafno.errors import LedgerError, MrafnoError
-from mrafno.storage.files import read_bytes, write_bytes
+from mrafno.storage.files import read_bytes, write_json
+from mrafno.storage.layout import TASK_SOURCE
 
-FILE = "task.source.json"
 _ADVICE = "Remove it, and tell `mrafno resume` with --task and --steps what it should know."
 
 
@@ -37,16 +37,16 @@ def remember(folder: Path, call: Call) -> None:
     if call.source is not None:
         record["task"] = call.source.text
         record["folder"] = None if call.source.folder is None else str(call.source.folder)
-    path = folder / FILE
+    path = folder / TASK_SOURCE
     try:
-        write_bytes(path, json.dumps(record, indent=2).encode() + b"\n")
+        write_json(path, record, indent=2)
     except OSError as error:
         raise LedgerError(f"{path} could not be written ({error}). Make room, or change rights.") from error
 
 
 def recall(folder: Path) -> Call:
     """What is known of the call; nothing, where there is no such file."""
-    path = folder / FILE
+    path = folder / TASK_SOURCE
     if not path.exists() and not path.is_symlink():
         return Call()
     try:
@@ -69,6 +69,6 @@ def trusted(source: Source, folder: Path) -> None:
     place = source.place
     if place is not None and place.resolve().is_relative_to(folder.resolve()):
         raise LedgerError(
-            f"{folder / FILE} names code inside the run's own folder ({source.text}), which is not run unasked. If you "
-            f"trust it, say so: mrafno resume {folder} --task {source.text}"
+            f"{folder / TASK_SOURCE} names code inside the run's own folder ({source.text}), which is not run unasked. "
+            f"If you trust it, say so: mrafno resume {folder} --task {source.text}"
         )

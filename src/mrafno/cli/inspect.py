@@ -55,8 +55,8 @@ def show(
     from rich.console import Console
 
     from mrafno.cli.tables import run_table
-    from mrafno.storage.files import lock_state
-    from mrafno.storage.ledger import LOCK
+    from mrafno.storage.layout import LOCK
+    from mrafno.storage.lock import lock_state
 
     state, damage = _read(folder, damaged)
     lock = lock_state(folder / LOCK)

@@ -13,8 +13,8 @@ from rich.text import Text
 from mrafno.analysis.curves import Curve, cost_to_reach, round_errors
 from mrafno.cli.display import Snapshot, duration
 from mrafno.run.state import QueryRecord, RunState
-from mrafno.storage.files import LockState, lock_state
-from mrafno.storage.ledger import LOCK
+from mrafno.storage.layout import LOCK
+from mrafno.storage.lock import LockState, lock_state
 
 #: Failed and running queries that are listed; the others are counted.
 _LISTED = 8

@@ -18,6 +18,7 @@ from mrafno.errors import MrafnoError
 from mrafno.grids import Array, Grid
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
+from mrafno.storage.layout import CHECKPOINT, DESCRIPTION
 from mrafno.surrogate.prediction import Prediction
 
 #: Examples that are kept for who asks again.
@@ -67,7 +68,7 @@ class Examples:
 
 def checkpoint_version(run: Watched) -> Version:
     """Changes with the run's checkpoint."""
-    return file_version(run.folder / "surrogate" / "surrogate.json")
+    return file_version(run.folder / CHECKPOINT / DESCRIPTION)
 
 
 def _predicted(run: Watched, reader: RunReader, f: Array, level: int) -> tuple[Prediction | None, str]:
@@ -86,7 +87,7 @@ def _predicted(run: Watched, reader: RunReader, f: Array, level: int) -> tuple[P
 
 
 def _has_links(run: Watched) -> bool:
-    folder = run.folder / "surrogate"
+    folder = run.folder / CHECKPOINT
     try:
         with os.scandir(folder) as entries:
             return folder.is_symlink() or any(entry.is_symlink() for entry in entries)

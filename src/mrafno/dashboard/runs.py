@@ -14,8 +14,8 @@ from pathlib import Path
 from mrafno.dashboard.views import Row, blank_row, row
 from mrafno.errors import LedgerError, MrafnoError
 from mrafno.run.reader import RunReader
-from mrafno.storage.files import LockState, lock_state
-from mrafno.storage.ledger import LOCK
+from mrafno.storage.layout import LEDGER, LOCK
+from mrafno.storage.lock import LockState, lock_state
 
 #: What changes when a file does; None if there is none.
 Version = tuple[int, ...] | None
@@ -23,7 +23,6 @@ Version = tuple[int, ...] | None
 DEPTH = 5
 #: Seconds between two searches for runs, and how many times longer than a search the time between two is at least.
 _PAUSE, _SHARE = 1.0, 10.0
-_LEDGER = "ledger.jsonl"
 
 
 def file_version(path: Path) -> Version:
@@ -57,7 +56,7 @@ class Watched:
     @property
     def version(self) -> Version:
         """Of its ledger, now; None if there is no such run any more, or a link in its place."""
-        return file_version(self.folder / _LEDGER) if os.path.realpath(self.folder) == str(self.folder) else None
+        return file_version(self.folder / LEDGER) if os.path.realpath(self.folder) == str(self.folder) else None
 
     @property
     def lock(self) -> LockState:
@@ -157,7 +156,7 @@ class Runs:
 
 def _found(folder: Path, top: Path, depth: int) -> Iterator[tuple[str, Path]]:
     """Names and folders of runs; there are none inside a run, nor in folders that are hidden or cannot be read."""
-    if file_version(folder / _LEDGER) is not None:
+    if file_version(folder / LEDGER) is not None:
         # As text that an address can hold, whatever bytes the system allows in names.
         yield os.fsencode(folder.relative_to(top)).decode("utf-8", "backslashreplace"), folder
     elif depth:

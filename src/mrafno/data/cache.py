@@ -6,19 +6,14 @@ was interrupted goes on where it stopped, a larger set reuses a smaller one, and
 numbers.
 """
 
-import contextlib
-import hashlib
+import io
 import os
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, ProcessPoolExecutor, as_completed
+from concurrent.futures import CancelledError, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
-from pickle import PicklingError, dumps
 
 import numpy as np
 from rich.console import Console
@@ -26,6 +21,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mrafno.errors import MrafnoError, SimulationError, TaskError
 from mrafno.grids import Array
+from mrafno.simulation.executors import process_pool
+from mrafno.simulation.packing import can_be_imported_elsewhere
+from mrafno.simulation.processes import cores
+from mrafno.storage.checksum import sha256
+from mrafno.storage.files import write_bytes
 from mrafno.tasks.base import Task
 
 #: Seconds of remaining work below which starting processes costs more than it saves.
@@ -85,7 +85,7 @@ def solve_examples(
         progress: show a progress bar while there is something to simulate.
     """
     inputs = task.restrict(f, level)
-    keys = [f"output/{level}/{hashlib.sha256(one.tobytes()).hexdigest()}" for one in inputs]
+    keys = [f"output/{level}/{sha256(one.tobytes())}" for one in inputs]
     shape = (task.out_channels, *task.resolutions[level])
     grid = "x".join(map(str, task.resolutions[level]))
     return _produce(
@@ -144,7 +144,7 @@ def _run_jobs(
         yield chunk, job(chunk)()
         seconds = (time.perf_counter() - start) / len(chunk)
         size = max(1, min(_CHUNK, int(_CHUNK_SECONDS / seconds)))
-        if len(rows) > 1 and workers > 1 and seconds * len(rows) > _WORTH_A_POOL and _travels(task):
+        if len(rows) > 1 and workers > 1 and seconds * len(rows) > _WORTH_A_POOL and can_be_imported_elsewhere(task):
             size = max(1, min(size, len(rows) // workers))
             yield from _run_in_pool([rows[i : i + size] for i in range(0, len(rows), size)], job, workers)
             return
@@ -155,74 +155,34 @@ def _run_in_pool(
     job: Job,
     workers: int,
 ) -> Iterator[tuple[list[int], Array]]:
-    with one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        with _without_script():
-            futures = {pool.submit(job(chunk)): chunk for chunk in chunks}
-        failure: MrafnoError | None = None
-        try:
-            for future in as_completed(futures):
-                try:
-                    values = future.result()
-                except CancelledError:
-                    continue
-                except MrafnoError as error:
-                    # What is running will be finished and kept; what has not begun will not.
-                    failure = failure or error
-                    for waiting in futures:
-                        waiting.cancel()
-                    continue
-                yield futures[future], values
-            if failure is not None:
-                raise failure
-        except BrokenProcessPool:
-            raise SimulationError(
-                "a worker process died; if memory ran out, use fewer workers. What was finished is kept in the cache: "
-                "the same call goes on where this one stopped."
-            ) from None
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _travels(task: Task) -> bool:
-    """Whether a task can go to a process that does not run the caller's script: with a function of that script, no."""
+    pool = process_pool(workers)
+    failure: MrafnoError | None = None
     try:
-        return b"__main__" not in dumps(task)
-    except (PicklingError, AttributeError, TypeError):
-        return False
-
-
-@contextlib.contextmanager
-def _without_script() -> Iterator[None]:
-    """Workers that start inside do not run the caller's script again, so it needs no ``if __name__ == "__main__"``."""
-    main = sys.modules["__main__"]
-    hidden = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
-    main.__dict__.pop("__file__", None)
-    main.__spec__ = None
-    try:
-        yield
+        futures = {pool.submit(job(chunk)): chunk for chunk in chunks}
+        for future in as_completed(futures):
+            try:
+                values = future.result()
+            except CancelledError:
+                continue
+            except MrafnoError as error:
+                # Running chunks are finished and kept; those that have not begun are cancelled.
+                failure = failure or error
+                for waiting in futures:
+                    waiting.cancel()
+                continue
+            yield futures[future], values
+        if failure is not None:
+            raise failure
+    except BrokenProcessPool:
+        raise SimulationError(
+            "a worker process died; if memory ran out, use fewer workers. What was finished is kept in the cache: "
+            "the same call continues where this one stopped."
+        ) from None
+    except (KeyboardInterrupt, GeneratorExit):
+        pool.kill()  # workers ignore Ctrl-C, and a simulation may take hours
+        raise
     finally:
-        main.__dict__.update(hidden)
-
-
-@contextlib.contextmanager
-def one_thread_each() -> Iterator[None]:
-    """Workers that start inside use one thread each: as many processes as cores are enough."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class _Store:
@@ -234,7 +194,7 @@ class _Store:
     def _path(self, key: str) -> Path | None:
         if self.folder is None:
             return None
-        digest = hashlib.sha256(key.encode()).hexdigest()
+        digest = sha256(key.encode())
         return self.folder / digest[:2] / f"{digest[2:40]}.npz"
 
     def read(self, key: str, shape: tuple[int, ...]) -> Array | None:
@@ -253,16 +213,11 @@ class _Store:
         path = self._path(key)
         if path is None:
             return
+        content = io.BytesIO()
+        np.savez(content, values=values)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-                try:
-                    np.savez(file, values=values)
-                    file.flush()
-                    Path(file.name).replace(path)
-                except BaseException:
-                    Path(file.name).unlink(missing_ok=True)
-                    raise
+            write_bytes(path, content.getvalue(), durable=False)
         except OSError as error:
             raise TaskError(
                 f"the example cache cannot be written: {error}. Free some space, or choose another folder with the "

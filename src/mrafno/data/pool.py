@@ -10,7 +10,7 @@ from mrafno.data.cache import make_inputs
 from mrafno.errors import RunError
 from mrafno.grids import Array
 from mrafno.tasks.base import Task
-from mrafno.tasks.function import CandidateTask
+from mrafno.tasks.candidates import CandidateTask
 
 #: Inputs are the same if they differ by less than this share of their largest value; points that are compared first.
 _SAME, _PROBES = 1e-6, 16

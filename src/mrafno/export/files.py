@@ -1,13 +1,11 @@
 """Files that leave a run: whole or not at all, and never inside the run's own folder."""
 
 import contextlib
-import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from mrafno.errors import ExportError
-from mrafno.storage.files import PART, sync_folder, write_bytes
+from mrafno.storage.files import replace_file, write_bytes
 
 
 def check_place(path: Path, folder: Path | None = None) -> None:
@@ -31,20 +29,10 @@ def write_file(path: Path, content: bytes) -> None:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A file to write, which takes the place of ``path`` when that is done, and is removed when it fails."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{PART}")
     try:
-        yield temporary
-        handle = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        temporary.replace(path)
-        sync_folder(path.parent)
+        with replace_file(path) as temporary:
+            yield temporary
     except OSError as error:
         raise ExportError(
             f"export: {path} could not be written ({error}). Make room, or choose another place."
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from mrafno.export.files import check_place, write_file
 from mrafno.grids import Array, Grid, Interpolation, resample
 from mrafno.run.reader import RunReader
 from mrafno.storage.files import read_npy
+from mrafno.storage.layout import is_run
 from mrafno.surrogate import Surrogate
 from mrafno.surrogate.shapes import as_functions
 
@@ -25,7 +26,7 @@ def open_surrogate(folder: Path) -> tuple[Surrogate, RunReader | None]:
     """The surrogate in a folder, and the run if it is a run's and not a checkpoint's."""
     if not folder.is_dir():
         raise ExportError(f"there is no run at {folder}. Give the folder of a run, or that of a checkpoint.")
-    if not (folder / "ledger.jsonl").exists():
+    if not is_run(folder):
         return Surrogate.load(folder), None
     run = RunReader(folder)
     surrogate = run.surrogate

@@ -22,11 +22,10 @@ from mrafno.simulation.executors import InProcess
 from mrafno.simulation.query import Query
 from mrafno.simulation.scheduler import Scheduler
 from mrafno.simulation.spool import clear_spool, read_spool
+from mrafno.storage.layout import SPOOL
 from mrafno.tasks.base import Task
 from mrafno.tasks.stored import ExternalTask
 
-#: Where workers put finished results, inside the run directory.
-SPOOL = "spool"
 #: Failures that are too few to judge by.
 _FEW_FAILURES = 4
 

@@ -9,8 +9,9 @@ from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, relative_l2
 from mrafno.run.recorder import pool_sizes
 from mrafno.run.state import QueryRecord, RunState
-from mrafno.storage.files import LockState, lock_state
-from mrafno.storage.ledger import LOCK, Ledger
+from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, LOCK
+from mrafno.storage.ledger import Ledger
+from mrafno.storage.lock import LockState, lock_state
 from mrafno.surrogate.prediction import Prediction
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from mrafno.surrogate import Surrogate
     from mrafno.tasks.base import Task
 
-#: Where a run keeps its surrogate, and the file there that changes with every checkpoint.
-_CHECKPOINT, _DESCRIPTION = "surrogate", "surrogate.json"
 
 
 class RunReader:
@@ -154,13 +153,13 @@ class RunReader:
     def _loaded(self) -> "Surrogate":
         from mrafno.surrogate import Surrogate
 
-        surrogate = Surrogate.load(self.folder / _CHECKPOINT)
+        surrogate = Surrogate.load(self.folder / CHECKPOINT)
         if surrogate.domain.grids != self.grids or surrogate.seed != self.state.seed:
-            raise CheckpointError(f"checkpoint {self.folder / _CHECKPOINT}: it is of another run.")
+            raise CheckpointError(f"checkpoint {self.folder / CHECKPOINT}: it is of another run.")
         return surrogate
 
     def _described(self) -> bytes:
         try:
-            return (self.folder / _CHECKPOINT / _DESCRIPTION).read_bytes()
+            return (self.folder / CHECKPOINT / DESCRIPTION).read_bytes()
         except OSError:
             return b""

@@ -15,6 +15,7 @@ from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
 from mrafno.run.state import Kind, QueryRecord, RunState
 from mrafno.simulation.query import Query
+from mrafno.storage.layout import INPUTS, input_array, output_array
 from mrafno.tasks.base import Task, as_numbers
 
 logger = logging.getLogger(__name__)
@@ -108,7 +109,7 @@ class Session:
             step = entry.get("step")
             f = self.task.restrict(self.inputs.of(kind, row)[None], level)[0]
             queries.append(Query(id, kind, level, f, row if kind == "pool" else None, step))
-            file = self.recorder.ledger.write_array(f"{id}-input", f).as_json()
+            file = self.recorder.ledger.write_array(input_array(id), f).as_json()
             more = {"id": id, "step": step, "choice": entry.get("choice", {}), "expires": expires, "input": file}
             recorded.append({**entry, **more})
         if recorded:
@@ -154,7 +155,7 @@ class Session:
             )
         values = self.task.checked_output(values[None], query.level, 1)[0]
         first = self.state.duplicate_queries(query, "told")
-        file = self.recorder.ledger.write_array(f"{id}-output", values).as_json()
+        file = self.recorder.ledger.write_array(output_array(id), values).as_json()
         data: dict[str, Any] = {"id": id, "output": file, "cost": price, "seconds": duration}
         if first:
             data["repeats"] = first[0].id
@@ -212,7 +213,7 @@ class Session:
             self._inputs = inputs
             return
         self._inputs = inputs or draw(self.task, self.recorder.sizes, self.state.seed, self.recorder.imported_inputs())
-        file = self.recorder.ledger.write_array("inputs", stacked(self._inputs)).as_json()
+        file = self.recorder.ledger.write_array(INPUTS, stacked(self._inputs)).as_json()
         self.recorder.record("inputs", inputs=file)
 
 

@@ -15,8 +15,8 @@ from typing import Any, Literal
 from mrafno.errors import LedgerError
 from mrafno.run.settings import RunSettings
 from mrafno.storage.arrays import ArrayFile
-from mrafno.storage.files import LockState
 from mrafno.storage.ledger import Event
+from mrafno.storage.lock import LockState
 
 Kind = Literal["initial", "pool", "test"]
 Status = Literal["running", "told", "failed", "abandoned", "expired"]

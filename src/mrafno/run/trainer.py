@@ -21,6 +21,7 @@ from mrafno.run.methods import Method
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
 from mrafno.run.state import Evaluation, RunState, Training
+from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, WEIGHTS
 from mrafno.surrogate.spec import SurrogateSpec
 from mrafno.tasks.base import Task
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Where the surrogate's checkpoint is, inside the run directory.
-CHECKPOINT = "surrogate"
 #: Seconds of training after which a checkpoint is worth writing.
 _CHECKPOINT_SECONDS = 30.0
 #: Examples from which on whole fits start from the last weights. Weights that were fitted to fewer are a bad start:
@@ -245,7 +244,7 @@ class Trainer:
         if not os.path.lexists(folder):
             return None
         try:
-            for path in (folder, folder / "surrogate.json", *folder.glob("*.safetensors")):
+            for path in (folder, folder / DESCRIPTION, *folder.glob(WEIGHTS)):
                 _refuse_link(path)
             surrogate = self.spec().load(folder, self.task.domain, device=self.device)
         except CheckpointError as error:

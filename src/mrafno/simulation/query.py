@@ -1,4 +1,4 @@
-"""What a simulation is asked, and what became of it."""
+"""A simulation to run, and its result."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,11 +12,11 @@ class Query:
 
     Attributes:
         id: its name in the run, ``q000012``.
-        kind: what for: an ``initial`` example, a chosen one of the ``pool``, or a ``test`` example.
-        level: which mesh.
+        kind: its purpose: an ``initial`` example, one chosen from the ``pool``, or a ``test`` example.
+        level: index of the mesh.
         f: the input on that mesh, ``(in_channels, *level's grid)``.
         candidate: index into the pool, for kind ``pool``.
-        step: which choice it was, from 1, for kind ``pool``.
+        step: number of the choice, from 1, for kind ``pool``.
     """
 
     id: str
@@ -29,7 +29,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Observation:
-    """What became of a query; exactly one of output and reason is None.
+    """The result of a query; exactly one of output and reason is None.
 
     Attributes:
         output: ``(out_channels, *level's grid)``.

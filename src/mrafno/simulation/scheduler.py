@@ -1,4 +1,4 @@
-"""Queries in flight on an executor: what became of each, whatever became of its worker."""
+"""Queries on an executor: every one gets an observation, whatever happens to its worker."""
 
 import contextlib
 import os
@@ -18,23 +18,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from mrafno.data.cache import cores
 from mrafno.errors import LedgerError, MrafnoError, SimulationError, TaskError
-from mrafno.simulation.child_process import Parcel, light, pack, reason_of
-from mrafno.simulation.executors import InProcess, ProcessPool, process_pool
+from mrafno.simulation.attempt import failure_reason
+from mrafno.simulation.executors import InProcess, process_pool
+from mrafno.simulation.packing import PackedTask, pack_task, without_candidates
+from mrafno.simulation.processes import ProcessPool, cores
 from mrafno.simulation.query import Observation, Query
-from mrafno.simulation.spool import check_folder, read_result, simulate
+from mrafno.simulation.spool import check_spool, read_result
+from mrafno.simulation.worker import simulate
 from mrafno.storage.files import make_folder
 from mrafno.tasks.base import Task
 
-#: How often a query may lose its worker, when it is isolated and hardly to blame, before it is given up.
+#: How often a query may lose its worker before it fails. It is isolated by then, so it is hardly the cause.
 _LOSSES = 3
-#: What becomes of a call when the executor itself is lost. Whatever a simulator raises has been caught.
+#: What a future raises when the executor itself is lost. Exceptions of a simulator have been caught before.
 _LOST = (CancelledError, OSError)
 
 
 @dataclass(frozen=True)
-class _Flight:
+class _Submission:
     query: Query
     executor: Executor
     tries: int
@@ -42,24 +44,24 @@ class _Flight:
 
 
 def _error(future: Future[Any]) -> BaseException | None:
-    """What went wrong with a future that is done."""
+    """The exception of a future that is done, or None."""
     return CancelledError() if future.cancelled() else future.exception()
 
 
 class Scheduler:
-    """Queries in flight on an executor.
+    """Runs queries on an executor and returns their observations as they finish.
 
-    When a worker dies, nobody knows which of the queries in flight is to blame. So each of them, and from then on every
-    query, is simulated in a process of its own: the innocent get their outputs and the culprit its reason.
+    When a worker dies, it is not known which of the running queries caused it. So each of them, and from then on every
+    query, is simulated in a child process: the one that crashes gets a reason, the others their outputs.
 
     Args:
         task: what to simulate.
-        executor: an executor, which stays the caller's; or a function that makes one, which is closed here, and made
-            anew when it breaks. An executor that breaks is replaced by a pool of processes.
-        limit, isolate, memory, spool: as for :func:`mrafno.simulation.spool.simulate`. The spool is made if it
+        executor: an executor, which the caller closes; or a function that makes one, which is closed here and made
+            again when it breaks. A caller's executor that breaks is replaced by a pool of processes.
+        limit, isolate, memory, spool: as for :func:`mrafno.simulation.worker.simulate`. The spool is made if it
             does not exist.
-        retries: how many times a simulation that failed is tried again, whatever the reason. None by default: most
-            simulators give the same again. Not counted is what happened only because a worker died.
+        retries: how many times a failed simulation is repeated, whatever the reason. 0 by default: most simulators
+            would fail again. Failures because a worker died are not counted.
     """
 
     def __init__(
@@ -79,8 +81,8 @@ class Scheduler:
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise TaskError(f"{task.name}: the number of retries is a whole number, 0 or more, got {retries!r}.")
         if spool is not None:
-            spool = Path(os.path.abspath(spool))  # noqa: PTH100 - a worker may be in another folder, but no link is followed
-            check_folder(spool)
+            spool = Path(os.path.abspath(spool))  # noqa: PTH100 - a worker may have another working directory, but no link is followed
+            check_spool(spool)
             try:
                 make_folder(spool)
             except OSError as error:
@@ -90,68 +92,69 @@ class Scheduler:
         self._make = None if isinstance(executor, Executor) else executor
         self._executor = executor if isinstance(executor, Executor) else executor()
         self._owned = self._make is not None
-        self._flights: dict[Future[Observation], _Flight] = {}
-        # Not concurrent.futures.wait, which does not wake when an executor cancels what was submitted.
+        self._running: dict[Future[Observation], _Submission] = {}
+        # Not concurrent.futures.wait, which does not return when an executor cancels a call.
         self._done: queue.SimpleQueue[Future[Observation]] = queue.SimpleQueue()
         self._name = task.name
         try:
-            self._task: Task | Parcel = self._prepared(task)
+            self._task: Task | PackedTask = self._prepared(task)
         except MrafnoError:
             self.close()
             raise
 
     def submit(self, query: Query) -> None:
-        """Have a query simulated; with :class:`InProcess` it is when this returns."""
-        if any(flight.query.id == query.id for flight in self._flights.values()):
+        """Start the simulation of a query; with :class:`InProcess` it has finished when this returns."""
+        if any(submission.query.id == query.id for submission in self._running.values()):
             raise TaskError(f"{query.id} is being simulated already. Take its result with next().")
         self._launch(query, tries=1, losses=0)
 
     def running(self) -> list[Query]:
-        """What was submitted and not yet given by :meth:`next`, in order."""
-        return [flight.query for flight in self._flights.values()]
+        """Queries that were submitted and not yet returned by :meth:`next`, in order."""
+        return [submission.query for submission in self._running.values()]
 
     def next(self, timeout: float | None = None) -> Observation | None:
-        """The next finished one; None if there is none after ``timeout`` seconds, or none in flight.
+        """The next finished observation; None if there is none after ``timeout`` seconds, or nothing is running.
 
-        Which one comes first depends on the workers: whoever needs an order sorts by id.
+        The order depends on the workers. A caller that needs an order sorts by id.
 
         Raises:
-            SimulationError: the executor itself is lost, as when the scheduler of a cluster ended.
-            TaskError: the task cannot be had in the workers' processes.
+            SimulationError: the executor itself is lost, for example because the scheduler of a cluster ended.
+            TaskError: the task cannot be loaded in the workers' processes.
         """
         until = None if timeout is None else time.monotonic() + timeout
-        while self._flights:
+        while self._running:
             try:
                 future = self._take(None if until is None else max(0, until - time.monotonic()))
             except queue.Empty:
                 return None
-            flight = self._flights.pop(future, None)
-            if flight is None:  # it was taken back
+            submission = self._running.pop(future, None)
+            if submission is None:  # it was cancelled
                 continue
-            observation = self._outcome(flight, future)
+            observation = self._outcome(submission, future)
             if observation is not None:
                 return observation
         return None
 
     def cancel(self) -> None:
-        """Take back what has not begun; what runs goes on, and :meth:`next` gives it."""
-        for future in list(self._flights):
+        """Cancel queries that have not begun; the others continue, and :meth:`next` returns them."""
+        for future in list(self._running):
             if future.cancel():
-                del self._flights[future]
+                del self._running[future]
 
     def close(self, *, wait: bool = False) -> None:
-        """Take back what has not begun, and end the executor if it was made here.
+        """Cancel queries that have not begun, and shut the executor down if it was made here.
 
-        What runs is waited for with ``wait``, and spooled. Without, it is ended where it can be: in processes of this
-        machine. On a cluster with an address it goes on, and is spooled.
+        Args:
+            wait: wait for running simulations, which are spooled. Without, those in a process pool of this machine are
+                killed; those on a cluster with an address continue, and are spooled.
         """
         self.cancel()
-        busy = bool(self._flights)
-        self._flights.clear()
+        busy = bool(self._running)
+        self._running.clear()
         if not self._owned:
             return
         if busy and not wait and isinstance(self._executor, ProcessPool):
-            self._executor.end()
+            self._executor.kill()
         else:
             self._executor.shutdown(wait=wait or not busy, cancel_futures=not wait)
 
@@ -161,13 +164,13 @@ class Scheduler:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _prepared(self, task: Task) -> Task | Parcel:
-        """The task in the form in which it goes to the executor."""
+    def _prepared(self, task: Task) -> Task | PackedTask:
+        """The task in the form that the executor takes."""
         if isinstance(self._executor, ProcessPoolExecutor):
-            return pack(task)
-        # In the same process it need not travel, until it is isolated. Dask has its own way of packing, by value.
+            return pack_task(task)
+        # In the same process it need not be packed, unless it is isolated. Dask pickles by value itself.
         here = isinstance(self._executor, InProcess | ThreadPoolExecutor)
-        return pack(task) if here and self._isolate else light(task)
+        return pack_task(task) if here and self._isolate else without_candidates(task)
 
     def _launch(self, query: Query, tries: int, losses: int) -> None:
         try:
@@ -178,7 +181,7 @@ class Scheduler:
                 future = self._submit(query)
         except (RuntimeError, OSError) as error:
             raise self._lost(error) from error
-        self._flights[future] = _Flight(query, self._executor, tries, losses)
+        self._running[future] = _Submission(query, self._executor, tries, losses)
         future.add_done_callback(self._done.put)
 
     def _submit(self, query: Query) -> Future[Observation]:
@@ -188,7 +191,7 @@ class Scheduler:
         )  # fmt: skip
 
     def _take(self, timeout: float | None) -> Future[Observation]:
-        """The next future that is done. Results go before losses, which end the run."""
+        """The next future that is done. Results come before losses of the executor, which end the run."""
         done = [self._done.get(timeout=timeout)]
         with contextlib.suppress(queue.Empty):
             while True:
@@ -198,25 +201,25 @@ class Scheduler:
             self._done.put(later)
         return done[0]
 
-    def _outcome(self, flight: _Flight, future: Future[Observation]) -> Observation | None:
-        """What became of a query whose future is done; None if it is on its way again."""
-        error, query = _error(future), flight.query
+    def _outcome(self, submission: _Submission, future: Future[Observation]) -> Observation | None:
+        """The observation of a query whose future is done; None if the query was submitted again."""
+        error, query = _error(future), submission.query
         if error is None:
             observation = future.result()
-            if observation.reason is None or flight.tries > self._retries:
+            if observation.reason is None or submission.tries > self._retries:
                 return observation
-            self._launch(query, flight.tries + 1, flight.losses)
+            self._launch(query, submission.tries + 1, submission.losses)
             return None
         if isinstance(error, MrafnoError):
             raise error
         if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":
-            return self._after_loss(flight, error)
+            return self._after_loss(submission, error)
         if isinstance(error, _LOST):
             raise self._lost(error) from error
-        return Observation(query.id, None, 0.0, reason_of(error, self._name))
+        return Observation(query.id, None, 0.0, failure_reason(error, self._name))
 
-    def _after_loss(self, flight: _Flight, error: BaseException) -> Observation | None:
-        query, losses = flight.query, flight.losses + 1
+    def _after_loss(self, submission: _Submission, error: BaseException) -> Observation | None:
+        query, losses = submission.query, submission.losses + 1
         known = None if self._spool is None else read_result(self._spool, query)
         if known is not None and known.output is not None:
             return known
@@ -227,26 +230,26 @@ class Scheduler:
             )
             return Observation(query.id, None, 0.0, reason)
         self._isolate = True
-        if isinstance(error, BrokenExecutor) and flight.executor is self._executor:
+        if isinstance(error, BrokenExecutor) and submission.executor is self._executor:
             self._replace()
-        self._launch(query, flight.tries, losses)
+        self._launch(query, submission.tries, losses)
         return None
 
     def _replace(self) -> None:
-        """Have another executor in place of a broken one, and be careful with it."""
+        """Replace a broken executor, and isolate every simulation from now on."""
         self._isolate = True
         broken = self._executor
         if isinstance(broken, ProcessPool):
-            broken.end()
+            broken.kill()
         if self._make is None:
             self._make = partial(process_pool, getattr(broken, "_max_workers", cores()))
-            self._task = self._task if isinstance(self._task, Parcel) else pack(self._task)
+            self._task = self._task if isinstance(self._task, PackedTask) else pack_task(self._task)
         self._executor, self._owned = self._make(), True
 
     def _lost(self, error: BaseException) -> SimulationError:
         address = getattr(self._executor, "address", None)
         who = "the executor of simulations" if address is None else f"the dask scheduler at {address}"
-        kept = "" if self._spool is None else ", and what finishes without it will be in the spool"
+        kept = "" if self._spool is None else ", and simulations that finish without it will be in the spool"
         return SimulationError(
             f"{who} cannot be reached any more ({type(error).__name__}: {error}). What was finished is kept{kept}; "
             "resume with another one."

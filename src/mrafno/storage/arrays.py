@@ -1,6 +1,5 @@
-"""Arrays of a run, each in a file of its own that an event of its ledger names with its checksum."""
+"""Arrays of a run: one file each, which an event of the ledger names with its checksum."""
 
-import hashlib
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,16 +9,16 @@ import numpy as np
 
 from mrafno.errors import LedgerError
 from mrafno.grids import Array
+from mrafno.storage.checksum import sha256
 from mrafno.storage.files import from_npy, make_folder, read_bytes, to_npy, write_bytes
+from mrafno.storage.layout import ARRAYS
 
-#: Where they are, inside the run's folder.
-ARRAYS = "arrays"
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """An array as an event names it: where it is, and what it must be."""
+    """An array as an event names it: its file, checksum, shape and dtype."""
 
     #: Relative to the run's folder, always ``arrays/<name>.npy``.
     file: str
@@ -29,12 +28,12 @@ class ArrayFile:
     dtype: str
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """As JSON values."""
         return {**asdict(self), "shape": list(self.shape)}
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
-        """The inverse of :meth:`as_json`; anything that is not its result is an error."""
+        """The inverse of :meth:`as_json`; raises :class:`LedgerError` for anything else."""
         try:
             array = cls(values["file"], values["sha256"], tuple(values["shape"]), values["dtype"])
             known = set(values) == {"file", "sha256", "shape", "dtype"}
@@ -48,14 +47,14 @@ class ArrayFile:
 
 
 def write_array(folder: Path, name: str, values: Array) -> ArrayFile:
-    """Put an array on the disk, as a whole or not at all.
+    """Write an array in one step; it is on the disk when this returns.
 
-    An array of the same name is replaced: an event that names it has its checksum and would find another.
+    An array of the same name is replaced, so an event that names the old one would find another checksum.
 
     Args:
-        folder: the run's.
+        folder: the run's folder.
         name: letters, digits, dots, dashes and underscores, "q000012-output" for example.
-        values: real numbers of any shape; they are kept as float64.
+        values: real numbers of any shape; they are stored as float64.
     """
     file = f"{ARRAYS}/{name}.npy"
     path = _path(folder, file)
@@ -71,15 +70,15 @@ def write_array(folder: Path, name: str, values: Array) -> ArrayFile:
             f"run {folder}: {file} could not be written ({error}); what was recorded before is safe. Free some space, "
             "then open the run again."
         ) from error
-    return ArrayFile(file, hashlib.sha256(content).hexdigest(), values.shape, "float64")
+    return ArrayFile(file, sha256(content), values.shape, "float64")
 
 
 def read_array(folder: Path, array: ArrayFile) -> Array:
-    """An array of a run; one that is missing or not what its name says is an error."""
+    """Read an array; raises :class:`LedgerError` if it is missing, damaged or of another shape."""
     path = _path(folder, array.file)
     advice = "Restore it from a copy of the run, or simulate it again."
     content = read_bytes(path, advice=advice)
-    if hashlib.sha256(content).hexdigest() != array.sha256:
+    if sha256(content) != array.sha256:
         raise LedgerError(f"{path} is damaged or another file: its checksum does not fit. {advice}")
     values = from_npy(content, where=str(path), advice=advice)
     found, expected = (values.dtype.name, values.shape), (array.dtype, array.shape)

@@ -2,34 +2,22 @@
 
 A run's folder::
 
-    ledger.jsonl       one event a line
-    arrays/<name>.npy  arrays, each on the disk as a whole before the event that names it
-    lock               who writes; the system releases it when that process ends
+    ledger.jsonl       one event a line, see :mod:`mrafno.storage.events`
+    arrays/<name>.npy  arrays, each complete on the disk before the event that names it
+    lock               the process that writes; the system releases it when that process ends
 
-Every line is a JSON object, so that other tools can read the file too::
-
-    {"v":1,"n":3,"t":1735689600.25,"kind":"told","data":{...},"after":"<16 digits>","sum":"<16 digits>"}
-
-``v`` is the version of the format, ``n`` the event's number, ``t`` seconds since the epoch. ``sum`` is the beginning of
-the SHA-256 (in hex) of all that stands before its digits on the line, and ``after`` is the ``sum`` of the line before,
-zeros on the first line. So a changed line does not fit its own sum, and a line that was removed, added or moved does
-not fit its neighbours. What ``data`` means may change with the version; this layout does not.
-
-A line without its end is a write that never finished, and so is a last line with zero bytes, which file systems leave
-after a crash of the machine. It is no event: its append did not return. The next writer removes it.
+One process writes at a time. Locks can fail: somebody may remove the lock file, and some network file systems grant
+every lock. So before every write the ledger must be the file that was opened, with nothing in it that this writer did
+not write. Otherwise the write raises :class:`LedgerError`: lines of another writer are never removed.
 """
 
 import contextlib
-import hashlib
+import fcntl
 import io
-import json
 import os
-import re
 import shlex
 import threading
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -37,84 +25,70 @@ from typing import Any, ClassVar, Literal, Self
 from mrafno._version import __version__
 from mrafno.errors import LedgerError
 from mrafno.grids import Array
-from mrafno.storage.arrays import ARRAYS, ArrayFile, read_array, write_array
-from mrafno.storage.files import PART, Lock, make_folder, read_bytes, write_all, write_bytes
+from mrafno.storage.arrays import ArrayFile, read_array, write_array
+from mrafno.storage.events import AFTER, ENDING, FIRST, SUM, Event, decode_line, encode_line, split_lines
+from mrafno.storage.files import PART, make_folder, read_bytes, write_all, write_bytes
+from mrafno.storage.layout import ARRAYS, LEDGER, LOCK
+from mrafno.storage.lock import Lock
 
 _FORMAT = "mrafno run"
-_FILE = "ledger.jsonl"
-#: Whoever holds it writes the run.
-LOCK = "lock"
-_FIRST = b"0" * 16
-#: Where on a line the two sums stand: ``..."after":"<16 digits>","sum":"<16 digits>"}``.
-_AFTER, _SUM, _END = slice(-43, -27), slice(-18, -2), slice(-18, None)
-#: Bytes from the sum to the end of the line.
-_ENDING = 19
 
+__all__ = ["UPGRADES", "Event", "Ledger"]
 
-@dataclass(frozen=True)
-class Event:
-    """Something that happened."""
-
-    #: Its position in the ledger: 0, 1, 2 ...
-    number: int
-    #: "created", "asked", "told", ...
-    kind: str
-    #: Seconds since the epoch, UTC.
-    time: float
-    #: JSON values.
-    data: dict[str, Any]
-
-
-#: From each older version, how one of its events becomes one of the next version.
+#: For each older version a function that turns one of its events into one of the next version.
 UPGRADES: dict[int, Callable[[Event], Event]] = {}
 
 
 class Ledger:
-    """Events of a run, in order. Any number of processes read, one writes.
+    """The events of a run, in order. Any number of processes read, one writes.
 
     Made by :meth:`create` and :meth:`open`. A writer holds the folder's lock until it is closed, ends or dies.
     """
 
-    #: Raised when a reader of the last version could misread a new event; then UPGRADES learns to read the last's.
+    #: Increased when a reader of the last version could misread a new event; then UPGRADES needs an entry.
     VERSION: ClassVar[int] = 1
 
     def __init__(self, folder: Path | str, *, damaged: Literal["refuse", "skip"] = "refuse") -> None:
-        self.folder = Path(folder)
-        #: What was recorded. Where damaged lines are left out, their numbers are missing.
+        # Absolute, because a simulator in this process may change the working directory. Links are not resolved.
+        self.folder = Path(os.path.abspath(folder))  # noqa: PTH100
+        #: Recorded events. With ``damaged="skip"`` numbers of damaged ones are missing.
         self.events: list[Event] = []
-        #: What was repaired or left out, in words.
+        #: Messages about what was repaired or left out.
         self.damage: list[str] = []
-        self._path = self.folder / _FILE
+        self._path = self.folder / LEDGER
         self._skip = damaged == "skip"
         self._lock: Lock | None = None
         self._file: io.FileIO | None = None
         self._appending = threading.Lock()
+        #: The line of an append that has not returned; all that this writer may remove from the file.
+        self._unacknowledged = b""
         self._rewind()
 
     @classmethod
     def create(cls, folder: Path | str, /, **data: Any) -> Self:
-        """Begin a ledger, in a new folder or an empty one, and hold its lock.
+        """Create a ledger, in a new folder or an empty one, and hold its lock.
 
         Args:
-            data: what the first event, "created", says beside ``format``, ``version`` and ``mrafno``.
+            data: of the first event, "created", in addition to ``format``, ``version`` and ``mrafno``.
         """
         ledger = cls(folder)
         own = {"format": _FORMAT, "version": cls.VERSION, "mrafno": __version__}
         if names := sorted(own.keys() & data.keys()):
-            raise LedgerError(f"run {folder}: the ledger itself says {', '.join(names)}. Choose other names.")
+            raise LedgerError(f"run {folder}: the ledger itself records {', '.join(names)}. Choose other names.")
         line = ledger._encoded("created", {**own, **data})
         try:
             ledger._check_new()
             make_folder(ledger.folder)
             ledger._lock = Lock(ledger.folder / LOCK)
-            ledger._check_new()  # somebody else may have been faster
-            # In one step: there is never a ledger without its first event.
+            ledger._check_new()  # another process may have been faster
+            # In one step, so that there is never a ledger without its first event.
             write_bytes(ledger._path, line)
             ledger._open_file()
         except OSError as error:
             ledger.close()
             raise LedgerError(
-                f"run {folder} could not be created ({error}). Make room, or choose a folder that you may write to."
+                f"run {folder} could not be created ({error}). Free some space, or choose a folder that you may "
+                "write to."
             ) from error
         except BaseException:
             ledger.close()
@@ -124,19 +98,18 @@ class Ledger:
 
     @classmethod
     def open(cls, folder: Path | str, *, write: bool = False, damaged: Literal["refuse", "skip"] = "refuse") -> Self:
-        """Read a ledger, and with ``write`` go on with it.
+        """Read a ledger; with ``write`` also open it for appending.
 
-        A reader takes no lock and changes no file; a last line that is not finished, or not yet, it does not see. A
-        writer removes such a line.
+        A reader takes no lock and changes no file; it ignores an unfinished last line. A writer removes such a line.
 
         Args:
             damaged: "refuse" raises an error that names the first damaged line. "skip", for readers, leaves such lines
-                out and says so in :attr:`damage`.
+                out and lists them in :attr:`damage`.
         """
         if write and damaged != "refuse":
             raise LedgerError(f"run {folder}: only a reader can leave damaged lines out. Open it without write=True.")
         ledger = cls(folder, damaged=damaged)
-        content = ledger._content()  # before a lock file is left in a folder that is no run's
+        content = ledger._content()  # first, so that no lock file is made in a folder that holds no run
         try:
             if write:
                 ledger._lock = Lock(ledger.folder / LOCK)
@@ -158,32 +131,39 @@ class Ledger:
     def append(self, kind: str, /, **data: Any) -> Event:
         """Record an event; when this returns, it is on the disk.
 
-        An error means that nothing was recorded and that the ledger is as before; the call can be repeated.
+        An error means that nothing was recorded, and the call can be repeated, unless the error says that somebody else
+        has written.
 
         Args:
             data: JSON values. Tuples become lists; NaN, infinity and arrays are refused.
         """
         self._check_writer()
-        with self._appending:
+        with self._appending, self._exclusive():
             line = self._encoded(kind, data)
             try:
                 self._trim()
+                self._unacknowledged = line
                 write_all(self._handle, line)
                 os.fsync(self._handle)
+                if os.fstat(self._handle).st_size != self._size + len(line):
+                    # Another writer came between, which locks that work make impossible. Its line must not be cut.
+                    raise self._other_writer(1)
             except OSError as error:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, LedgerError):
                     self._trim()
                 raise LedgerError(
                     f"{self._path}: event {len(self.events)} ({kind}) could not be written ({error}), and nothing of "
                     "it was recorded; what was recorded before is safe. Free some space, then open the run again."
                 ) from error
-            return self._replay(line)[0]
+            [event] = self._replay(line)
+            self._unacknowledged = b""
+            return event
 
     def refresh(self) -> list[Event]:
-        """Read what was appended since, and return it. A writer knows all of it already.
+        """Read events that were appended since, and return them; for a writer there are none.
 
-        If the writer's disk failed and it took back a line that was seen here, that event is gone from
-        :attr:`events`, and what was recorded in its place is returned.
+        If the writer's disk failed and it removed a line that was read here, that event is removed from
+        :attr:`events`, and the events recorded in its place are returned.
         """
         if self._lock is not None:
             return []
@@ -201,12 +181,14 @@ class Ledger:
         return self.events[len(list(same)) :]
 
     def write_array(self, name: str, values: Array) -> ArrayFile:
-        """Put an array on the disk before an event names it, see :func:`mrafno.storage.arrays.write_array`."""
+        """Write an array before the event that names it, see :func:`mrafno.storage.arrays.write_array`."""
         self._check_writer()
+        with self._appending:
+            self._check_file()  # an array of another writer may have the same name
         return write_array(self.folder, name, values)
 
     def read_array(self, array: ArrayFile) -> Array:
-        """An array that an event names; one that is missing or not what the event says is an error."""
+        """Read an array that an event names, see :func:`mrafno.storage.arrays.read_array`."""
         return read_array(self.folder, array)
 
     def close(self) -> None:
@@ -228,29 +210,29 @@ class Ledger:
         return read_bytes(self._path, start=start, advice="Give the folder of a run, or restore it from a copy.")
 
     def _rewind(self) -> None:
-        """Nothing is read yet."""
+        """Forget all events that were read."""
         self.events, self.damage = [], []
-        # Whole lines read, their bytes, and the last of these, by which a change behind our back shows.
+        # Number of lines read, their size in bytes, and their last bytes, which show whether the file was changed.
         self._lines, self._size, self._ending = 0, 0, b""
-        #: Bytes after them.
+        #: Bytes of an unfinished line after them.
         self._torn = 0
 
     def _replay(self, content: bytes) -> list[Event]:
-        """Take in bytes that follow those already read; on an error nothing is taken in."""
-        lines, torn = _split(content)
-        last: bytes | None = self._ending[:16] or _FIRST
+        """Decode bytes that follow those already read, and keep their events; on an error nothing is kept."""
+        lines, torn = split_lines(content)
+        last: bytes | None = self._ending[:16] or FIRST
         number = self.events[-1].number if self.events else -1
         events: list[Event] = []
         notes: list[str] = []
         for row, line in enumerate(lines, self._lines + 1):
-            event, version, fault = _decoded(line)
+            event, version, fault = decode_line(line)
             if event is None:
                 if not self._skip:
                     raise self._damaged(row, fault)
                 notes.append(f"line {row} was left out: {fault}.")
                 last = None  # any line may follow
                 continue
-            if line[_AFTER] != last or event.number != number + 1:
+            if line[AFTER] != last or event.number != number + 1:
                 fault = "it does not follow the line before it, as if a line was removed, added, moved or changed"
                 if not self._skip:
                     raise self._damaged(row, fault)
@@ -262,16 +244,16 @@ class Ledger:
             if event.number == 0 or version != self.VERSION:
                 event = self._checked(event, version, row)
             events.append(event)
-            last, number = line[_SUM], event.number
+            last, number = line[SUM], event.number
         whole = content[: len(content) - len(torn)]
         self._lines, self._size, self._torn = self._lines + len(lines), self._size + len(whole), len(torn)
-        self._ending = (self._ending + whole[-_ENDING:])[-_ENDING:]
+        self._ending = (self._ending + whole[-ENDING:])[-ENDING:]
         self.events += events
         self.damage += notes
         return events
 
     def _checked(self, event: Event, version: int, row: int) -> Event:
-        """An event as this version writes it."""
+        """The event, upgraded to this version."""
         if event.number == 0 and (event.kind != "created" or event.data.get("format") != _FORMAT):
             raise LedgerError(f"{self._path} is no ledger of mrafno. Give the folder of a run.")
         if version > self.VERSION:
@@ -311,7 +293,7 @@ class Ledger:
                 "Run.open from Python), or choose another folder."
             )
         found = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
-        # A creation that was killed leaves its lock behind, and perhaps a hidden file.
+        # A creation that was killed leaves its lock, and perhaps a hidden file.
         if others := sorted(name for name in found if not name.startswith((".", LOCK))):
             raise LedgerError(
                 f"run {self.folder}: the folder holds other files ({others[0]}{', ...' if others[1:] else ''}) and no "
@@ -327,81 +309,88 @@ class Ledger:
 
     def _open_file(self) -> None:
         try:
-            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+            handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
         except OSError as error:
             raise LedgerError(
-                f"{self._path} cannot be opened for writing ({error.strerror}). Change its rights, or only read it."
+                f"{self._path} cannot be opened for writing ({error.strerror}). Change its permissions, or open "
+                "the run without write=True."
             ) from error
-        self._file = io.FileIO(handle, "a")
+        self._file = io.FileIO(handle, "r+")
 
     def _encoded(self, kind: str, data: dict[str, Any]) -> bytes:
         """The line of the next event."""
-        number, after = len(self.events), self._ending[:16] or _FIRST
-        values = {"v": self.VERSION, "n": number, "t": time.time(), "kind": kind, "data": data, "after": after.decode()}
+        number, after = len(self.events), self._ending[:16] or FIRST
         try:
-            text = json.dumps(values, separators=(",", ":"), allow_nan=False)
+            line = encode_line(self.VERSION, number, kind, data, after)
         except (TypeError, ValueError, RecursionError) as error:
             raise LedgerError(
                 f"{self._path}: event {number} ({kind}) was not recorded: {error}. An event holds JSON values, and of "
                 "numbers finite ones; for arrays there is write_array."
             ) from error
-        content = text[:-1].encode() + b',"sum":"'
-        line = content + hashlib.sha256(content).hexdigest()[:16].encode() + b'"}\n'
-        if not kind or _decoded(line[:-1])[0] is None:
+        if not kind or decode_line(line[:-1])[0] is None:
             raise LedgerError(f"{self._path}: event {number} was not recorded: its kind must be a word, not {kind!r}.")
         return line
 
-    def _trim(self) -> None:
-        """Remove what stands after the last whole line: it is of an append that did not return."""
-        size = os.fstat(self._handle).st_size
-        if size < self._size:
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Hold a lock on the ledger file itself: another writer, whose lock file may be another one, waits."""
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def _check_file(self) -> bool:
+        """Raise unless the ledger is the file that was opened, and as this writer left it.
+
+        Returns whether something of this writer's own last append is left, which did not return.
+        """
+        opened = os.fstat(self._handle)
+        try:
+            found = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
+        except FileNotFoundError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != (opened.st_dev, opened.st_ino):
+            raise LedgerError(
+                f"{self._path} was replaced or removed by somebody else, so nothing more is recorded here. Open the "
+                "run again to continue with the file that is there now."
+            )
+        if opened.st_size < self._size:
             raise LedgerError(f"{self._path} was shortened by somebody else meanwhile. Restore it from a copy.")
-        if size > self._size:
+        if opened.st_size == self._size:
+            return False
+        surplus = os.pread(self._handle, opened.st_size - self._size, self._size)
+        if not self._unacknowledged.startswith(surplus):
+            raise self._other_writer(surplus.count(b"\n"))
+        return True
+
+    def _other_writer(self, lines: int) -> LedgerError:
+        number = "1 line" if lines == 1 else f"{lines} lines"
+        return LedgerError(
+            f"{self._path}: somebody else has written to it ({number}) while this process held the run. Nothing of "
+            "theirs was changed, and this run stops here. Make sure that one process at a time writes the run (was its "
+            "lock file removed, or does its file system ignore locks?), then open it again."
+        )
+
+    def _trim(self) -> None:
+        """Remove what is left of this writer's own last append, if that did not return."""
+        if self._check_file():
             os.ftruncate(self._handle, self._size)
             os.fsync(self._handle)
+        self._unacknowledged = b""
 
     def _repair(self) -> None:
-        """Leave nothing behind of a writer that died in the middle of a line or of an array."""
+        """Remove what a writer left that died in the middle of a line or of an array."""
         arrays = self.folder / ARRAYS
         try:
-            self._trim()
+            with self._exclusive():
+                self._unacknowledged = os.pread(self._handle, self._torn, self._size)
+                self._trim()
             for path in () if arrays.is_symlink() else arrays.glob(f".*{PART}"):
                 path.unlink(missing_ok=True)
         except OSError as error:
             raise LedgerError(f"run {self.folder}: what was not finished cannot be removed ({error}).") from error
         if self._torn:
             self.damage.append(f"line {self._lines + 1}, the last, was not finished: {self._torn} bytes were removed.")
-
-
-def _split(content: bytes) -> tuple[list[bytes], bytes]:
-    """Lines, and what follows them: nothing, or a write that did not finish."""
-    lines = content.split(b"\n")
-    torn = lines.pop()
-    if not torn and lines and b"\0" in lines[-1]:
-        torn = lines.pop() + b"\n"
-    for end in re.finditer(rb'"sum":"[0-9a-f]{16}"}', torn):
-        if torn[end.end() :].strip(b"\0\n") and _decoded(torn[: end.end()])[0] is not None:
-            # It begins with an event that was recorded, and only lost the end of its line: no writer may remove it.
-            return [*lines, torn], b""
-    return lines, torn
-
-
-def _decoded(line: bytes) -> tuple[Event | None, int, str]:
-    """The event of a line and the version it is in, or what is wrong with the line."""
-    if line[_END] != hashlib.sha256(line[:-18]).hexdigest()[:16].encode() + b'"}':
-        return None, 0, "its checksum does not fit"
-    try:
-        values = json.loads(line.decode("ascii"))
-        event = Event(values["n"], values["kind"], values["t"], values["data"])
-        version = values["v"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None, 0, "it is no event"
-    if (
-        type(event.number) is not int
-        or type(version) is not int
-        or not isinstance(event.kind, str)
-        or not isinstance(event.time, float)
-        or not isinstance(event.data, dict)
-    ):
-        return None, 0, "it is no event"
-    return event, version, ""

@@ -19,6 +19,7 @@ from mrafno.run.methods import METHODS, get_method
 from mrafno.run.reader import RunReader
 from mrafno.run.settings import RunSettings
 from mrafno.run.state import RunState
+from mrafno.storage.layout import is_run
 from mrafno.tasks import Task, get_task
 
 #: Steps of the publication's runs, where they are not 500.
@@ -229,7 +230,7 @@ def results(setup: Setup, entries: Sequence[Entry], runs: Path) -> dict[str, lis
 def read(job: Job, runs: Path) -> RunState | None:
     """What is known of a run, None if it has not begun; nothing is locked."""
     folder = runs / job.name
-    if not (folder / "ledger.jsonl").exists():
+    if not is_run(folder):
         return None
     state = RunReader(folder).state
     check_settings(job, state, folder)
@@ -254,7 +255,7 @@ def run_job(job: Job, runs: Path, setup: Setup, heard: Callable[[RunState, str],
     """
     folder = runs / job.name
     task = job.make_task()
-    if (folder / "ledger.jsonl").exists():
+    if is_run(folder):
         run = Run.open(folder, task)
     else:
         run = Run.create(folder, task, method=job.method, seed=job.seed, **job.settings.as_json())

@@ -11,9 +11,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +20,12 @@ import torch
 
 from mrafno._version import __version__
 from mrafno.analysis.metrics import evaluate
-from mrafno.data.cache import one_thread_each, solve_examples
+from mrafno.data.cache import solve_examples
 from mrafno.data.dataset import Dataset
 from mrafno.errors import MrafnoError
 from mrafno.grids import Array
+from mrafno.simulation.executors import process_pool
+from mrafno.storage.files import write_json
 from mrafno.surrogate import SURROGATES, get_surrogate
 from mrafno.surrogate.out_of_fold import Watch
 from mrafno.tasks import Task, get_task
@@ -138,9 +138,7 @@ def run_job(job: Job, folder: Path, watch: Watch | None = None) -> dict[str, Any
         shown = surrogate.predict(f[:SHOWN])
         result["shown"] = {"mean": shown.mean.tolist(), "std": shown.std.tolist()}
     folder.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(result))
-    part.replace(path)
+    write_json(path, result)
     return result
 
 
@@ -165,13 +163,16 @@ def run_study(
             if done:
                 done(job, results[job])
     else:
-        with one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        with process_pool(workers) as pool:
             futures = [(job, pool.submit(run_job, job, folder)) for job in todo]
             try:
                 for job, future in futures:
                     results[job] = future.result()
                     if done:
                         done(job, results[job])
+            except KeyboardInterrupt:  # the workers ignore it, and a run takes minutes
+                pool.kill()
+                raise
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise

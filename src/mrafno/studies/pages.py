@@ -1,6 +1,5 @@
 """What all studies of runs write: a table in the terminal, ``OUT/NAME.json`` and ``OUT/NAME.html``."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
@@ -10,10 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from mrafno._version import __version__
-from mrafno.data.cache import cores
 from mrafno.errors import MrafnoError
 from mrafno.plot.figures import Cells, Section, write_page
 from mrafno.run.methods import METHODS
+from mrafno.simulation.processes import cores
+from mrafno.storage import files
 from mrafno.studies.active import Entry, Result, Setup, results
 from mrafno.studies.curves import Spread
 from mrafno.studies.progress import display
@@ -185,9 +185,7 @@ def pm(value: Spread | None, form: str = ".4f", scale: float = 1.0) -> str:
 
 def write_json(path: Path, values: Any) -> None:
     """Dataclasses and what JSON has; the file is replaced as a whole."""
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(values, indent=1, default=_plain), encoding="utf-8")
-    part.replace(path)
+    files.write_json(path, values, indent=1, default=_plain)
 
 
 def _plain(value: Any) -> Any:

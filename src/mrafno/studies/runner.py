@@ -3,12 +3,9 @@
 import contextlib
 import os
 import queue
-import signal
-import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -18,10 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from mrafno.data.cache import one_thread_each, solve_examples
+from mrafno.data.cache import solve_examples
 from mrafno.data.pool import PoolSizes, draw
 from mrafno.errors import MrafnoError
 from mrafno.run.state import RunState
+from mrafno.simulation.processes import ProcessPool
 from mrafno.studies.active import Job, Setup, read, run_job
 
 
@@ -141,7 +139,6 @@ class _Child:
     news: Any = None
     stop: Any = None
     parent: int = 0
-    busy: bool = False
 
     @classmethod
     def orphaned(cls) -> bool:
@@ -153,12 +150,7 @@ def _elsewhere(todo: Sequence[Job], runs: Path, setup: Setup, workers: int, hear
     context = get_context("spawn")
     news, stop = context.Queue(), context.Event()
     failures = {}
-    with (
-        one_thread_each(),
-        ProcessPoolExecutor(
-            workers, mp_context=context, initializer=_begin, initargs=(news, stop, os.getpid())
-        ) as pool,
-    ):
+    with ProcessPool(workers, initializer=_begin, initargs=(news, stop, os.getpid())) as pool:
         futures: dict[Future[News], int] = {
             pool.submit(_do, number, job, runs, setup): number for number, job in enumerate(todo)
         }
@@ -193,29 +185,16 @@ def _arrived(news: Any) -> Iterator[tuple[int, News]]:
 
 
 def _begin(news: Any, stop: Any, parent: int) -> None:
-    """Of a worker process. Ctrl-C reaches all processes of a terminal; only the parent decides what it means."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Of a worker process."""
     torch.set_num_threads(1)
     _Child.news, _Child.stop, _Child.parent = news, stop, parent
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-
-
-def _leave_with_parent() -> None:
-    """Without this, a worker of a parent that was killed would wait for work for ever."""
-    while _Child.busy or not _Child.orphaned():
-        time.sleep(1)
-    os._exit(1)
 
 
 def _do(number: int, job: Job, runs: Path, setup: Setup) -> News:
     reporter = _Reporter(
         lambda news: _Child.news.put((number, news)), lambda: _Child.stop.is_set() or _Child.orphaned()
     )
-    _Child.busy = True
-    try:
-        return News.of(run_job(job, runs, setup, reporter), "ended")
-    finally:
-        _Child.busy = False
+    return News.of(run_job(job, runs, setup, reporter), "ended")
 
 
 def _why(error: Exception, job: Job, runs: Path) -> str:

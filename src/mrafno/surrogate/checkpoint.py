@@ -11,7 +11,6 @@ and then puts the new ``surrogate.json`` in the place of the old one, in one ste
 the old checkpoint or the new one.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -27,7 +26,9 @@ from mrafno._version import __version__
 from mrafno.data.dataset import Normaliser
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Domain, Grid
-from mrafno.storage.files import make_folder, write_bytes
+from mrafno.storage.checksum import json_sha256, sha256
+from mrafno.storage.files import make_folder, write_bytes, write_json
+from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, WEIGHTS, is_run, weights_file
 from mrafno.surrogate.inference.base import Surrogate
 from mrafno.surrogate.inference.ways import SURROGATES
 from mrafno.surrogate.operator.adapters import Build
@@ -58,11 +59,7 @@ def _upgraded_from_1(values: dict[str, Any]) -> dict[str, Any]:
 #: From each older version, how its description becomes one of the next version.
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _upgraded_from_1}
 
-#: Where a run keeps its checkpoint.
-RUN_FOLDER = "surrogate"
-
 _FORMAT = "mrafno surrogate"
-_DESCRIPTION = "surrogate.json"
 
 
 def save(surrogate: Surrogate, folder: Path | str) -> None:
@@ -74,17 +71,17 @@ def save(surrogate: Surrogate, folder: Path | str) -> None:
         for name, value in getattr(surrogate, group).items()
     }
     content = safetensors.torch.save(tensors)
-    digest = hashlib.sha256(content).hexdigest()
+    digest = sha256(content)
     # By way of JSON, so that tuples and numbers of NumPy's are what a reader will see.
     described = _sealed(
         json.loads(json.dumps({**_described(surrogate), "tensors": digest}, default=lambda v: v.item()))
     )
     try:
         make_folder(folder)
-        write_bytes(_tensor_file(folder, digest), content)
-        write_bytes(folder / _DESCRIPTION, (json.dumps(described, indent=1, allow_nan=False) + "\n").encode())
-        for old in folder.glob("weights-*.safetensors"):
-            if old != _tensor_file(folder, digest):
+        write_bytes(folder / weights_file(digest), content)
+        write_json(folder / DESCRIPTION, described, indent=1, allow_nan=False)
+        for old in folder.glob(WEIGHTS):
+            if old != folder / weights_file(digest):
                 old.unlink(missing_ok=True)
     except OSError as error:
         raise CheckpointError(
@@ -185,22 +182,21 @@ def _described(surrogate: Surrogate) -> dict[str, Any]:
 
 
 def _description(folder: Path) -> dict[str, Any]:
-    path = folder / _DESCRIPTION
+    path = folder / DESCRIPTION
     try:
         values = json.loads(path.read_bytes())
     except OSError as error:
         raise CheckpointError(
-            f"checkpoint {folder}: {_DESCRIPTION} cannot be read ({error.strerror}). "
+            f"checkpoint {folder}: {DESCRIPTION} cannot be read ({error.strerror}). "
             "Give the folder of a run, or one that Surrogate.save wrote."
         ) from error
     except (ValueError, RecursionError) as error:
         raise CheckpointError(
-            f"checkpoint {folder}: {_DESCRIPTION} is damaged or no JSON ({error}). "
-            "Restore it from a copy or train anew."
+            f"checkpoint {folder}: {DESCRIPTION} is damaged or no JSON ({error}). Restore it from a copy or train anew."
         ) from error
     if not isinstance(values, dict) or values.get("format") != _FORMAT:
         raise CheckpointError(
-            f"checkpoint {folder}: {_DESCRIPTION} does not describe a surrogate of mrafno. "
+            f"checkpoint {folder}: {DESCRIPTION} does not describe a surrogate of mrafno. "
             "Give the folder that Surrogate.save wrote."
         )
     return values
@@ -216,7 +212,7 @@ def _upgraded(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
         )
     if values.get("sha256") != _sealed(values)["sha256"]:
         raise CheckpointError(
-            f"checkpoint {folder}: {_DESCRIPTION} is damaged or was edited: its checksum does not fit. "
+            f"checkpoint {folder}: {DESCRIPTION} is damaged or was edited: its checksum does not fit. "
             "Restore it from a copy or train anew."
         )
     while version != VERSION:
@@ -233,7 +229,7 @@ def _upgraded(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
 def _sealed(values: dict[str, Any]) -> dict[str, Any]:
     """The same with its own checksum, over values and not over spaces and the order of names."""
     rest = {name: value for name, value in values.items() if name != "sha256"}
-    return {**rest, "sha256": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
+    return {**rest, "sha256": json_sha256(rest)}
 
 
 def _check_model(folder: Path, name: str | None, model: Build | None) -> None:
@@ -252,15 +248,15 @@ def _check_model(folder: Path, name: str | None, model: Build | None) -> None:
 def _tensors(folder: Path, described: dict[str, Any]) -> dict[str, Tensor]:
     digest = described.get("tensors")
     if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
-        raise CheckpointError(f"checkpoint {folder}: {_DESCRIPTION} has no checksum of the tensors. Train anew.")
-    path = _tensor_file(folder, digest)
+        raise CheckpointError(f"checkpoint {folder}: {DESCRIPTION} has no checksum of the tensors. Train anew.")
+    path = folder / weights_file(digest)
     try:
         content = path.read_bytes()
     except OSError as error:
         raise CheckpointError(
             f"checkpoint {folder}: {path.name} cannot be read ({error.strerror}). Copy the folder as a whole."
         ) from error
-    if hashlib.sha256(content).hexdigest() != digest:
+    if sha256(content) != digest:
         raise CheckpointError(
             f"checkpoint {folder}: {path.name} is damaged or another file: its checksum does not fit. "
             "Restore it from a copy or train anew."
@@ -296,15 +292,11 @@ def _restore(surrogate: Surrogate, tensors: dict[str, Tensor]) -> None:
 
 def _checkpoint_in(folder: Path) -> Path:
     """The folder of the checkpoint: the given one, or the one inside if that is a run's."""
-    if (folder / _DESCRIPTION).exists() or not (folder / "ledger.jsonl").exists():
+    if (folder / DESCRIPTION).exists() or not is_run(folder):
         return folder
-    if not (folder / RUN_FOLDER / _DESCRIPTION).exists():
+    if not (folder / CHECKPOINT / DESCRIPTION).exists():
         raise CheckpointError(
             f"run {folder}: it has no checkpoint of its surrogate yet. One is written when the run stops or is closed, "
             "and now and then while it learns: advance it first."
         )
-    return folder / RUN_FOLDER
-
-
-def _tensor_file(folder: Path, digest: str) -> Path:
-    return folder / f"weights-{digest[:16]}.safetensors"
+    return folder / CHECKPOINT

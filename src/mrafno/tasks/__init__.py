@@ -1,4 +1,6 @@
-"""The problems: five that ship, and two ways to bring one's own.
+"""Problems: input functions, meshes, the cost of a solve on each mesh, and a solver.
+
+Five ship with the package, and :class:`FunctionTask` and :class:`CommandTask` make a task of any simulator:
 
 ======================  ==========================  ==============================
 name                    input                       output
@@ -8,43 +10,24 @@ name                    input                       output
 ``diffusion``           source term                 concentration in space-time
 ``navier-stokes``       vorticity, 20 past frames   vorticity, 20 future frames
 ======================  ==========================  ==============================
+
+May import ``errors`` and ``grids``. A task knows nothing of runs or of files.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-from mrafno.errors import TaskError
 from mrafno.tasks.base import Task
 from mrafno.tasks.burgers import Burgers
+from mrafno.tasks.candidates import CandidateTask
+from mrafno.tasks.command import CommandTask
 from mrafno.tasks.darcy import Darcy
 from mrafno.tasks.diffusion import Diffusion
-from mrafno.tasks.function import CommandTask, FunctionTask
+from mrafno.tasks.function import FunctionTask
 from mrafno.tasks.navier_stokes import NavierStokes
-
-
-def _darcy3(**settings: Any) -> Darcy:
-    return Darcy(**{"name": "darcy3", "resolutions": ((32, 32), (64, 64), (128, 128)), **settings})
-
-
-TASKS: dict[str, Callable[..., Task]] = {
-    "burgers": Burgers,
-    "darcy": Darcy,
-    "darcy3": _darcy3,
-    "diffusion": Diffusion,
-    "navier-stokes": NavierStokes,
-}
-
-
-def get_task(name: str, **settings: Any) -> Task:
-    """The problem with this name; ``settings`` go to its constructor."""
-    if name not in TASKS:
-        raise TaskError(f"unknown task {name!r}. The known ones are {', '.join(TASKS)}.")
-    return TASKS[name](**settings)
-
+from mrafno.tasks.registry import TASKS, get_task
 
 __all__ = [
     "TASKS",
     "Burgers",
+    "CandidateTask",
     "CommandTask",
     "Darcy",
     "Diffusion",

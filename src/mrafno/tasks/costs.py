@@ -19,8 +19,8 @@ from rich.table import Table
 
 from mrafno.errors import TaskError
 from mrafno.grids import Array, relative_l2, resample
-from mrafno.tasks import TASKS, get_task
 from mrafno.tasks.base import Task
+from mrafno.tasks.registry import TASKS, get_task
 
 #: The paper's cost of one solve on each of its meshes, the coarsest being 1.
 PUBLISHED: dict[str, tuple[float, ...]] = {

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from mrafno.tasks import TASKS, get_task
+from mrafno.tasks.registry import TASKS, get_task
 
 
 def task_table(names: Sequence[str] = ()) -> Table:

@@ -4,8 +4,9 @@ from typing import Any, NoReturn
 
 from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array
-from mrafno.tasks import TASKS, Task, get_task
-from mrafno.tasks.function import CandidateTask
+from mrafno.tasks.base import Task
+from mrafno.tasks.candidates import CandidateTask
+from mrafno.tasks.registry import TASKS, get_task
 
 
 class ExternalTask(CandidateTask):

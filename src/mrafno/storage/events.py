@@ -1,0 +1,86 @@
+"""Events, and the lines of a ledger that hold them.
+
+Every line is a JSON object, so that other tools can read the file too::
+
+    {"v":1,"n":3,"t":1735689600.25,"kind":"told","data":{...},"after":"<16 digits>","sum":"<16 digits>"}
+
+``v`` is the version of the format, ``n`` the event's number, ``t`` seconds since the epoch. ``sum`` is the beginning of
+the SHA-256 (in hex) of all bytes before its digits on the line, and ``after`` is the ``sum`` of the line before, zeros
+on the first line. So a changed line does not match its own sum, and a line that was removed, added or moved does not
+match its neighbours. What ``data`` means may change with the version; this format does not.
+
+A line without its end is a write that never finished, and so is a last line with zero bytes, which file systems leave
+after a crash of the machine. It is no event: its append did not return.
+"""
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from mrafno.storage.checksum import seal, seal_is_valid
+
+#: ``after`` of the first line.
+FIRST = b"0" * 16
+#: Where on a line the two sums are: ``..."after":"<16 digits>","sum":"<16 digits>"}``.
+AFTER, SUM = slice(-43, -27), slice(-18, -2)
+#: Bytes from the sum's first digit to the end of the line, newline included.
+ENDING = 19
+
+_SEPARATORS = (",", ":")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a run."""
+
+    #: Its position in the ledger: 0, 1, 2 ...
+    number: int
+    #: "created", "asked", "told", ...
+    kind: str
+    #: Seconds since the epoch, UTC.
+    time: float
+    #: JSON values.
+    data: dict[str, Any]
+
+
+def encode_line(version: int, number: int, kind: str, data: dict[str, Any], after: bytes) -> bytes:
+    """The line of an event that happens now, newline included; raises what :func:`json.dumps` raises."""
+    values = {"v": version, "n": number, "t": time.time(), "kind": kind, "data": data, "after": after.decode()}
+    text = json.dumps(values, separators=_SEPARATORS, allow_nan=False)
+    return seal(text.encode(), "sum", separators=_SEPARATORS) + b"\n"
+
+
+def decode_line(line: bytes) -> tuple[Event | None, int, str]:
+    """The event of a line without its newline, and its version; or None, 0, and what is wrong with the line."""
+    if not seal_is_valid(line):
+        return None, 0, "its checksum does not fit"
+    try:
+        values = json.loads(line.decode("ascii"))
+        event = Event(values["n"], values["kind"], values["t"], values["data"])
+        version = values["v"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None, 0, "it is no event"
+    if (
+        type(event.number) is not int
+        or type(version) is not int
+        or not isinstance(event.kind, str)
+        or not isinstance(event.time, float)
+        or not isinstance(event.data, dict)
+    ):
+        return None, 0, "it is no event"
+    return event, version, ""
+
+
+def split_lines(content: bytes) -> tuple[list[bytes], bytes]:
+    """Complete lines without their newlines, and what follows them: nothing, or a write that did not finish."""
+    lines = content.split(b"\n")
+    torn = lines.pop()
+    if not torn and lines and b"\0" in lines[-1]:
+        torn = lines.pop() + b"\n"
+    for end in re.finditer(rb'"sum":"[0-9a-f]{16}"}', torn):
+        if torn[end.end() :].strip(b"\0\n") and decode_line(torn[: end.end()])[0] is not None:
+            # It begins with a recorded event that only lost its newline: no writer may remove it.
+            return [*lines, torn], b""
+    return lines, torn

@@ -1,0 +1,52 @@
+"""File names inside a run directory. No other module spells them.
+
+::
+
+    ledger.jsonl                    events, one per line
+    lock                            the process that writes
+    arrays/inputs.npy               all inputs, where the task is not a built-in one
+    arrays/q000012-input.npy        the input of a query
+    arrays/q000012-output.npy       its output
+    spool/                          results of workers that are not yet in the ledger
+    surrogate/surrogate.json        the last checkpoint: settings and checksums
+    surrogate/weights-*.safetensors   and its tensors
+    task.source.json                how the run was started from the command line
+    asked/                          inputs handed out by ``mrafno ask``
+"""
+
+from pathlib import Path
+
+LEDGER = "ledger.jsonl"
+LOCK = "lock"
+ARRAYS = "arrays"
+SPOOL = "spool"
+CHECKPOINT = "surrogate"
+TASK_SOURCE = "task.source.json"
+ASKED = "asked"
+
+#: Inside the checkpoint's folder: the description, which changes with every save, and a pattern of the tensor files.
+DESCRIPTION = "surrogate.json"
+WEIGHTS = "weights-*.safetensors"
+
+#: Name of the array of all inputs.
+INPUTS = "inputs"
+
+
+def input_array(query: str) -> str:
+    """Name of the array with a query's input."""
+    return f"{query}-input"
+
+
+def output_array(query: str) -> str:
+    """Name of the array with a query's output."""
+    return f"{query}-output"
+
+
+def weights_file(sha256: str) -> str:
+    """Name of the tensor file with this checksum."""
+    return WEIGHTS.replace("*", sha256[:16])
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run."""
+    return (folder / LEDGER).exists()

@@ -1,0 +1,105 @@
+"""Tasks whose inputs are an array of candidates."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mrafno.errors import SimulationError, TaskError
+from mrafno.grids import Array, Interpolation, Layout, as_shapes
+from mrafno.tasks.base import Task, as_numbers
+
+
+class CandidateTask(Task):
+    """A task whose inputs are an array of candidates that somebody already has."""
+
+    def __init__(
+        self,
+        inputs: ArrayLike,
+        resolutions: Sequence[Sequence[int] | int],
+        costs: Sequence[float],
+        *,
+        name: str,
+        in_channels: int | None,
+        out_channels: int,
+        layout: Layout | Sequence[Layout],
+        interpolation: Interpolation,
+        zero_boundary: Sequence[tuple[bool, bool]],
+        version: str | None,
+    ) -> None:
+        shapes = as_shapes(resolutions)
+        self.name = name
+        self.out_channels = out_channels
+        self.layout = (layout,) * len(shapes[0]) if isinstance(layout, str) else tuple(layout)
+        self.interpolation = interpolation
+        self.zero_boundary = tuple((bool(a), bool(b)) for a, b in zero_boundary)
+        if self.zero_boundary and len(self.zero_boundary) != len(shapes[0]):
+            raise TaskError(f"{name}: zero_boundary needs one (start, end) pair per axis, got {self.zero_boundary}.")
+        self.version = version
+        if len(shapes[0]) > 2:
+            raise TaskError(f"{name}: grids of {len(shapes[0])} axes are not supported. Use 1 or 2.")
+        if isinstance(out_channels, bool) or not isinstance(out_channels, int) or out_channels < 1:
+            raise TaskError(f"{name}: out_channels must be 1 or more, got {out_channels!r}.")
+        values = _with_channels(name, as_numbers(inputs, f"{name}: the array of inputs"), shapes, in_channels)
+        self.in_channels = values.shape[1]
+        super().__init__(shapes, costs)
+        self.inputs = self._as_input(values, self.levels - 1)
+
+    def _sample(self, indices: Sequence[int], seed: int) -> Array:
+        if any(i >= len(self.inputs) for i in indices):
+            raise TaskError(
+                f"{self.name}: {max(indices) + 1} inputs asked for, but only {len(self.inputs)} candidates were given. "
+                "Ask for fewer, or give the task more inputs."
+            )
+        order = np.random.default_rng(seed).permutation(len(self.inputs))
+        return np.asarray(self.inputs[order[list(indices)]])
+
+    def _described(self, **more: Any) -> dict[str, Any] | None:
+        if self.version is None:
+            return None
+        digest = hashlib.sha256(self.inputs.tobytes()).hexdigest()
+        return {"version": self.version, "inputs": digest, "layout": self.layout, **more}
+
+
+def _with_channels(
+    name: str, values: NDArray[Any], shapes: tuple[tuple[int, ...], ...], in_channels: int | None
+) -> NDArray[Any]:
+    """Candidates as ``(n, in_channels, *finest grid)``; :class:`TaskError` if they are not, or may be others."""
+    finest, given = shapes[-1], values.shape
+    # A single channel may be left out: (n, *grid) means (n, 1, *grid).
+    if values.ndim == 1 + len(finest):
+        values = values[:, None]
+    if values.ndim != 2 + len(finest) or values.shape[2:] != finest or not len(values):
+        raise TaskError(
+            f"{name}: inputs of shape {given} do not match the finest resolution {finest}. Give (n, channels, *finest "
+            "grid), n at least 1, or correct the resolutions."
+        )
+    if in_channels is None and given[1:] == finest * 2:
+        points = finest[0]
+        squares = ", ".join(f"({n}, {n})" for (n,) in shapes)
+        raise TaskError(
+            f"{name}: inputs of shape {given} may be {points} channels on an interval of {points} points, or one on a "
+            f"square. For a square write resolutions=({squares}{',' * (len(shapes) == 1)}), for channels "
+            f"in_channels={points}."
+        )
+    if in_channels not in (None, values.shape[1]):
+        raise TaskError(f"{name}: inputs of shape {given} have {values.shape[1]} channels, in_channels={in_channels}.")
+    return values
+
+
+def stack_outputs(task: Task, outputs: list[Any], level: int) -> Array:
+    """Outputs of single simulations as one array, with the channel axis put in where it was left out."""
+    shape = task.resolutions[level]
+    if task.out_channels == 1:
+        outputs = [y[None] if y.shape == shape else y for y in outputs]
+    wrong = {y.shape for y in outputs} - {(task.out_channels, *shape)}
+    if wrong:
+        found = min(wrong)
+        hint = f" If it has {found[0]} outputs, say out_channels={found[0]}." if found[1:] == shape else ""
+        raise SimulationError(
+            f"{task.name}: a simulation on level {level} returned shape {found}, expected "
+            f"{(task.out_channels, *shape)} (out_channels, grid).{hint}"
+        )
+    return np.stack(outputs) if outputs else np.zeros((0, task.out_channels, *shape))

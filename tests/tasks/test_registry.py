@@ -1,0 +1,32 @@
+"""The built-in tasks by name."""
+
+import pytest
+
+from mrafno.errors import TaskError
+from mrafno.tasks import TASKS, get_task
+
+
+def test_the_table_has_the_five_problems():
+    assert list(TASKS) == ["burgers", "darcy", "darcy3", "diffusion", "navier-stokes"]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_published_meshes_and_costs(name):
+    published = {
+        "burgers": (((33,), (129,)), (1.0, 41.2)),
+        "darcy": (((32, 32), (128, 128)), (1.0, 38.3)),
+        "darcy3": (((32, 32), (64, 64), (128, 128)), (1.0, 21.3, 38.3)),
+        "diffusion": (((32, 32), (128, 128)), (1.0, 17.6)),
+        "navier-stokes": (((16, 16), (64, 64)), (1.0, 7.0)),
+    }
+    task = get_task(name)
+    assert (task.resolutions, task.costs) == published[name]
+    assert task.name == name
+
+
+def test_an_unknown_task_lists_the_known_ones():
+    with pytest.raises(TaskError) as caught:
+        get_task("heat")
+    assert str(caught.value) == (
+        "unknown task 'heat'. The known ones are burgers, darcy, darcy3, diffusion, navier-stokes."
+    )
