@@ -18,7 +18,7 @@ References: Li et al. (2021), Fourier neural operator; Li et al. (2024), section
 
 import itertools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Literal, cast
@@ -130,11 +130,6 @@ class MemberFNO(nn.Module):
             LocalCorrection(members, s.out_channels, s.spacing, s.stencil_radius, s.correction_width, dtype)
             for _ in range(s.levels - 1 if s.stencil_radius else 0)
         )
-
-    @property
-    def kind(self) -> Hashable:
-        """What two networks have in common that differ in their weights alone."""
-        return self.settings, self.members, self.lift_in.weight.dtype, tuple(layer.fft for layer in self.layers)
 
     def initialise(self, seeds: Sequence[int]) -> "MemberFNO":
         """Random weights; a member depends on its own seed only."""
