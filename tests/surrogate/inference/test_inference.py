@@ -16,7 +16,7 @@ from mrafno.surrogate.inference import base
 from mrafno.surrogate.inference.ways import Dynamics
 from mrafno.surrogate.operator.fno import MemberFNO
 from mrafno.surrogate.out_of_fold import Answers
-from mrafno.surrogate.training.optimiser import AdamW
+from mrafno.surrogate.training.optimiser import FusedAdamW
 
 TAU = 2 * np.pi
 KINDS = tuple(SURROGATES)
@@ -600,7 +600,7 @@ def test_a_member_that_diverges_at_the_end_is_trained_all_the_same(monkeypatch):
     untrained.fit(data_of(LINE))
     monkeypatch.undo()
     surrogate = made("ensemble", iterations=30)
-    step, count = AdamW.step, [0]
+    step, count = FusedAdamW.step, [0]
 
     def broken_once(self):
         step(self)
@@ -609,7 +609,7 @@ def test_a_member_that_diverges_at_the_end_is_trained_all_the_same(monkeypatch):
             with torch.no_grad():
                 self.param_groups[0]["params"][0][1] = math.nan
 
-    monkeypatch.setattr(AdamW, "step", broken_once)
+    monkeypatch.setattr(FusedAdamW, "step", broken_once)
     fit = surrogate.fit(data_of(LINE))
     assert fit.events == ("member 1 diverged at step 29 and was restarted", "member 1 was trained once more")
     assert not torch.allclose(surrogate.weights["lift_in.weight"][1], untrained.weights["lift_in.weight"][1])

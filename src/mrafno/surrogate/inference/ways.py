@@ -31,7 +31,7 @@ from mrafno.surrogate.training.batches import Batches
 from mrafno.surrogate.training.divergence import detached
 from mrafno.surrogate.training.loop import History, TrainingSettings, adam
 from mrafno.surrogate.training.objective import network_objective
-from mrafno.surrogate.training.optimiser import AdamW
+from mrafno.surrogate.training.optimiser import Optimiser, make_adamw
 
 
 class Optimised(Surrogate):
@@ -265,7 +265,7 @@ class Variational(Surrogate):
             )
             return fit + divergence / values
 
-        optimiser = AdamW([*centres, *spreads], settings.rate)
+        optimiser = make_adamw([*centres, *spreads], settings.rate)
 
         def store(step: int) -> None:
             if (10 * (step + 1)) // settings.iterations != (10 * step) // settings.iterations:
@@ -298,7 +298,7 @@ def get_surrogate(name: str, domain: Domain, **settings: Any) -> Surrogate:
     return kind(domain, **settings)
 
 
-def _preconditioner(optimiser: AdamW, parameter: Tensor, values: float, step: float) -> Tensor:
+def _preconditioner(optimiser: Optimiser, parameter: Tensor, values: float, step: float) -> Tensor:
     """Adam's own scaling of a parameter's gradient, bounded where gradients vanish: noise would grow without limit."""
     state = optimiser.state[parameter]
     second: Tensor = state["exp_avg_sq"] / (1 - 0.999 ** float(state["step"]))

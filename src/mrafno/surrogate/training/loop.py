@@ -14,7 +14,7 @@ from mrafno.errors import SurrogateError, TrainingError
 from mrafno.surrogate.operator.fno import MemberFNO
 from mrafno.surrogate.training.memory import steady_memory
 from mrafno.surrogate.training.objective import Loss, Objective
-from mrafno.surrogate.training.optimiser import AdamW, Optimiser
+from mrafno.surrogate.training.optimiser import Optimiser, make_adamw
 
 Schedule = Literal["onecycle", "cosine", "constant"]
 
@@ -202,6 +202,6 @@ def forget(optimiser: Optimiser, member: int) -> None:
                 value[member] = 0.0
 
 
-def adam(network: MemberFNO, settings: TrainingSettings) -> AdamW:
+def adam(network: MemberFNO, settings: TrainingSettings) -> Optimiser:
     """Adam with decoupled weight decay."""
-    return AdamW(network.parameters(), settings.rate, settings.weight_decay)
+    return make_adamw(network.parameters(), settings.rate, settings.weight_decay)
