@@ -90,7 +90,9 @@ class Bench:
         shapes = [(EXAMPLES, 1, *grid.shape) for grid in case.domain.grids]
         self.data = Dataset.of(case.domain, [(rng.normal(size=s), rng.normal(size=s)) for s in shapes])
         self.surrogate = Ensemble(
-            case.domain, members=MEMBERS, training={"batch": case.batch, "points": case.points, "out_of_fold": 0.0}
+            case.domain,
+            members=MEMBERS,
+            training={"batch": case.batch, "points": case.points, "out_of_fold_share": 0.0},
         )
         settings = self.surrogate.network_settings
         self.default = MemberFNO(settings, MEMBERS).initialise(range(MEMBERS))

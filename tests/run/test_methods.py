@@ -7,9 +7,9 @@ import pytest
 
 from mrafno.errors import AcquisitionError
 from mrafno.run import methods
-from mrafno.run.kinds import Inference
 from mrafno.run.methods import METHODS, get_method
-from mrafno.surrogate.inference.ways import SURROGATES
+from mrafno.surrogate import SURROGATES
+from mrafno.surrogate.options import Inference
 
 NAMES = (
     "mra-u", "mra-uhat", "mr-predvar", "mr-dropout", "random-low", "random-high", "random-mix", "coreset-low",

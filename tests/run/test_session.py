@@ -36,7 +36,7 @@ from mrafno.run import Run
 from mrafno.run import session as asktell
 from mrafno.run import trainer as learning
 from mrafno.storage.ledger import Ledger
-from mrafno.surrogate.out_of_fold import Answers
+from mrafno.surrogate.out_of_fold import OutOfFoldPredictions
 from mrafno.tasks import get_task
 from tests import runs
 
@@ -525,7 +525,7 @@ def test_training_that_is_interrupted_begins_again_with_what_the_ledger_knows(tm
 
         with monkeypatch.context() as patched:
             if moment == "late":
-                patched.setattr(Answers, "shift", interrupt)
+                patched.setattr(OutOfFoldPredictions, "shift", interrupt)
             if moment == "recording":
                 patched.setattr(run.ledger, "append", interrupt)
             with pytest.raises(Interrupted):

@@ -98,7 +98,7 @@ def test_round_trip_is_bitwise(name, dim, tmp_path):
 
 
 @pytest.mark.parametrize("name", SURROGATES)
-def test_going_on_from_a_checkpoint_is_bitwise_going_on(name, tmp_path):
+def test_training_continues_from_a_checkpoint_bitwise(name, tmp_path):
     surrogate = fitted(name)
     surrogate.save(tmp_path)
     again = Surrogate.load(tmp_path)
@@ -118,9 +118,65 @@ def test_float64_numpy_numbers_and_an_unfitted_surrogate(tmp_path):
     assert (again.weights, again.normaliser, again.network_settings) == ({}, None, fresh.network_settings)
 
 
+class Shrunk(Ensemble):
+    """A surrogate from outside the package: members of an ensemble that predict a fraction of their mean."""
+
+    name = "shrunk"
+    own_settings = ("members", "factor")
+
+    def __init__(self, domain, *, factor=0.5, **settings):
+        self.factor = factor
+        super().__init__(domain, **settings)
+
+    def predict(self, f, level=None, **options):
+        found = super().predict(f, level, **options)
+        return type(found)(self.factor * found.samples, found.log_var)
+
+
+class Constant(Surrogate):
+    """One derived from Surrogate itself, with a constructor of its own."""
+
+    name = "constant"
+    own_settings = ("value",)
+
+    def __init__(self, domain, *, value=1.0, **settings):
+        self.value = value
+        super().__init__(domain, **settings)
+
+    def _fit(self, batches, settings, warm):
+        history = self._optimise(batches, settings, warm)
+        with torch.no_grad():
+            self.weights = {name: torch.full_like(value, self.value) for name, value in self.weights.items()}
+        return history
+
+
+class Unnamed(Ensemble):
+    """A subclass that keeps the name of its base class."""
+
+
+@pytest.mark.parametrize(
+    "make", [lambda d, **s: Shrunk(d, factor=0.25, members=2, **s), lambda d, **s: Constant(d, value=0.5, **s), Unnamed]
+)
+def test_a_class_from_outside_is_saved_and_loaded_by_itself(make, tmp_path):
+    surrogate = make(DOMAINS[1], network={"width": 4, "modes": (2,), "layers": 2, "hidden": 6})
+    surrogate.fit(examples(DOMAINS[1]), iterations=3)
+    surrogate.save(tmp_path)
+    kind = type(surrogate)
+    assert_same(surrogate, kind.load(tmp_path))
+    message = rf"of the class \S*{kind.__name__} .*call its own load: {kind.__name__}\.load"
+    for other in (Surrogate, Ensemble):
+        with pytest.raises(CheckpointError, match=message):
+            other.load(tmp_path)
+
+
+def test_a_class_from_outside_does_not_read_another_class(folder):
+    with pytest.raises(CheckpointError, match="of the class Ensemble, not Shrunk"):
+        Shrunk.load(folder)
+
+
 def test_a_kind_reads_only_its_own(folder):
     assert isinstance(Ensemble.load(folder), Ensemble)
-    with pytest.raises(CheckpointError, match="holds ensemble inference"):
+    with pytest.raises(CheckpointError, match="holds a surrogate of the class Ensemble, not Variational"):
         Variational.load(folder)
 
 
@@ -329,13 +385,13 @@ def test_a_newer_format_says_what_to_install(folder):
 
 
 def test_an_older_format_loads_if_it_is_known(folder, ensemble, monkeypatch):
-    """As if versions to come counted fits from one: they read what this one wrote."""
-    monkeypatch.setattr(checkpoint, "VERSION", 4)
-    monkeypatch.setattr(checkpoint, "UPGRADES", {2: lambda v: {**v, "fits": v["fits"] + 1}, 3: lambda v: v})
+    """Two formats to come, of which the first counts fits from one."""
+    monkeypatch.setattr(checkpoint, "VERSION", 5)
+    monkeypatch.setattr(checkpoint, "UPGRADES", {3: lambda v: {**v, "fits": v["fits"] + 1}, 4: lambda v: v})
     again = Surrogate.load(folder)
     assert again.fits == ensemble.fits + 1
-    monkeypatch.setattr(checkpoint, "UPGRADES", {3: lambda v: v})
-    with pytest.raises(CheckpointError, match="does not read format 2"):
+    monkeypatch.setattr(checkpoint, "UPGRADES", {4: lambda v: v})
+    with pytest.raises(CheckpointError, match="does not read format 3"):
         Surrogate.load(folder)
 
 
@@ -360,12 +416,12 @@ def test_coverage_is_kept_and_may_be_missing(ensemble, tmp_path):
     """Checkpoints were written before it was measured."""
     ensemble.save(tmp_path)
     again = Surrogate.load(tmp_path)
-    assert (again.out_of_fold, again.coverage) == (ensemble.out_of_fold, ensemble.coverage)
+    assert (again.out_of_fold_count, again.coverage) == (ensemble.out_of_fold_count, ensemble.coverage)
     values = json.loads((tmp_path / "surrogate.json").read_bytes())
-    older = {name: value for name, value in values.items() if name not in ("out_of_fold", "coverage")}
+    older = {name: value for name, value in values.items() if name not in ("out_of_fold_count", "coverage")}
     (tmp_path / "surrogate.json").write_text(json.dumps(checkpoint._sealed(older)))
     older = Surrogate.load(tmp_path)
-    assert (older.out_of_fold, older.coverage) == (0, {})
+    assert (older.out_of_fold_count, older.coverage) == (0, {})
     assert older.shift == ensemble.shift
 
 

@@ -26,7 +26,11 @@ def fitted(sizes):
     data = examples(sizes)
     surrogate = Ensemble(DOMAIN, members=3, network=SMALL, training={"iterations": 3, "batch": 8})
     fit = surrogate.fit(data)
-    return surrogate, fit, OutOfFoldExamples(data, folds(data.sizes, surrogate.training.out_of_fold, 3, surrogate.seed))
+    return (
+        surrogate,
+        fit,
+        OutOfFoldExamples(data, folds(data.sizes, surrogate.training.out_of_fold_share, 3, surrogate.seed)),
+    )
 
 
 def test_errors_are_those_of_the_network_that_left_the_example_out():
@@ -37,7 +41,7 @@ def test_errors_are_those_of_the_network_that_left_the_example_out():
             f, y = out_of_fold.data.inputs[1][[row]], out_of_fold.data.outputs[1][[row]]
             expected.append(relative_l2(surrogate.predict(f).samples[member], y)[0])
     assert len(expected) > 3
-    np.testing.assert_allclose(out_of_fold.ask(surrogate).errors(1), expected, rtol=1e-6)
+    np.testing.assert_allclose(out_of_fold.predict(surrogate).errors(1), expected, rtol=1e-6)
     assert fit.out_of_fold_error == pytest.approx(np.mean(expected), rel=1e-6)
     interval = ttest_1samp(expected, 0.0, alternative="less").confidence_interval(0.95)
     assert fit.out_of_fold_bound == pytest.approx(interval.high, rel=1e-6)
@@ -64,7 +68,7 @@ def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
                 distance = np.abs(found.samples[member] - y) / std
                 for name in inside:
                     inside[name].append(np.mean(distance <= norm.ppf(0.5 + float(name) / 2)))
-    assert surrogate.out_of_fold == len(inside["0.5"]) > 6
+    assert surrogate.out_of_fold_count == len(inside["0.5"]) > 6
     for name, shares in inside.items():
         assert surrogate.coverage[name] == pytest.approx(np.mean(shares), abs=1e-6)
     # The noise was fitted to these very examples, which are Gaussian: the intervals hold what they say.
@@ -73,7 +77,7 @@ def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
 
 def test_without_out_of_fold_examples_there_is_no_coverage():
     surrogate, _, _ = fitted((2, 2))
-    assert (surrogate.out_of_fold, surrogate.coverage) == (0, {})
+    assert (surrogate.out_of_fold_count, surrogate.coverage) == (0, {})
 
 
 def test_a_fit_asks_once_for_what_was_left_out(monkeypatch):

@@ -60,7 +60,7 @@ def test_single_settings_change():
         (network_preset, "widht", "'width'"),
         (network_preset, "mode", "'modes'"),
         (training_preset, "iteration", "'iterations'"),
-        (training_preset, "outoffold", "'out_of_fold'"),
+        (training_preset, "outoffoldshare", "'out_of_fold_share'"),
         (training_preset, "zzz", "iterations, batch"),
     ],
 )

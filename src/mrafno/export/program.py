@@ -131,7 +131,7 @@ class GridSurrogate(nn.Module):
             "layout": list(grid.layout),
             "in_channels": surrogate.domain.in_channels,
             "out_channels": surrogate.domain.out_channels,
-            "out_of_fold": surrogate.out_of_fold,
+            "out_of_fold": surrogate.out_of_fold_count,
             "coverage": surrogate.coverage,
         }
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mrafno.errors import AcquisitionError
-from mrafno.run.kinds import Inference
+from mrafno.surrogate.options import Inference
 
 Levels = Literal["low", "high", "mix"]
 

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, get_args
 
 from mrafno.errors import RunError, hint
-from mrafno.run.kinds import Inference, Preset, Retrain, Schedule
+from mrafno.run.kinds import Retrain, Schedule
+from mrafno.surrogate.options import Inference, Preset
 
 #: Known examples for each new one that may wait to be learnt from. One output tells nearly all that a few members
 #: disagree about, so whatever is chosen before they have learnt from it is chosen almost blindly.

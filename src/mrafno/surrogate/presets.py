@@ -8,10 +8,10 @@ import torch
 from mrafno.data.dataset import Dataset
 from mrafno.errors import SurrogateError, hint
 from mrafno.grids import Domain
-from mrafno.run.kinds import Preset
 from mrafno.surrogate.operator.fno import NetworkSettings
 from mrafno.surrogate.operator.local_correction import resolves
 from mrafno.surrogate.operator.spectral import Mesh
+from mrafno.surrogate.options import Preset
 from mrafno.surrogate.training.batches import periods
 from mrafno.surrogate.training.loop import TrainingSettings
 

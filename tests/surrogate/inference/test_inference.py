@@ -13,9 +13,9 @@ from mrafno.errors import SurrogateError, TrainingError
 from mrafno.grids import Domain, Grid, relative_l2
 from mrafno.surrogate import SURROGATES, Ensemble, Langevin, Point, Surrogate, Variational, get_surrogate
 from mrafno.surrogate.inference import base
-from mrafno.surrogate.inference.ways import Dynamics
+from mrafno.surrogate.inference.sgld import Dynamics
 from mrafno.surrogate.operator.fno import MemberFNO
-from mrafno.surrogate.out_of_fold import Answers
+from mrafno.surrogate.out_of_fold import OutOfFoldPredictions
 from mrafno.surrogate.training.optimiser import FusedAdamW
 
 TAU = 2 * np.pi
@@ -151,7 +151,7 @@ def test_point_is_an_ensemble_of_one_with_the_composite_loss():
 
 @pytest.fixture(scope="module")
 def fitted():
-    surrogate = made("ensemble", training={"out_of_fold": 0.2})
+    surrogate = made("ensemble", training={"out_of_fold_share": 0.2})
     surrogate.fit(data_of(LINE))
     return surrogate
 
@@ -345,7 +345,7 @@ def test_one_warm_step_of_no_length_is_where_it_was():
 
 def test_out_of_fold_error_is_that_of_the_members_that_left_rows_out():
     data = data_of(LINE, (10, 10))
-    surrogate = made("ensemble", training={"out_of_fold": 0.2})
+    surrogate = made("ensemble", training={"out_of_fold_share": 0.2})
     fit = surrogate.fit(data)
     out_of_fold = base.folds(data.sizes, 0.2, 3, 0)
     errors = []
@@ -357,7 +357,7 @@ def test_out_of_fold_error_is_that_of_the_members_that_left_rows_out():
 
 
 def test_the_shift_is_in_the_prediction():
-    surrogate = made("ensemble", training={"out_of_fold": 0.2})
+    surrogate = made("ensemble", training={"out_of_fold_share": 0.2})
     fit = surrogate.fit(data_of(LINE, (10, 10)))
     assert fit.shift == surrogate.shift != 0.0
     before = surrogate.predict(np.ones((1, 1, 20))).log_var
@@ -668,7 +668,7 @@ def test_a_fit_that_fails_at_its_end_leaves_everything_as_it_was(kind, warm, mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Answers, "shift", interrupt)
+        patched.setattr(OutOfFoldPredictions, "shift", interrupt)
         with pytest.raises(KeyboardInterrupt):
             surrogate.fit(data_of(LINE, (8, 8)), warm=warm)
     for name in names:

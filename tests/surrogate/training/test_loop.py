@@ -166,7 +166,7 @@ def test_a_step_of_the_network_equals_torchs_adamw():
         ({"rate": 0.0}, "rate 0"),
         ({"schedule": "linear"}, "onecycle, cosine or constant"),
         ({"loss": "mse"}, "likelihood or composite"),
-        ({"out_of_fold": 0.6}, "out_of_fold"),
+        ({"out_of_fold_share": 0.6}, "out_of_fold_share"),
     ],
 )
 def test_impossible_settings_are_refused(changes, message):

@@ -16,6 +16,7 @@ subsets of them where training uses those (``training={"points": 0}`` if it shou
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,7 @@ from torch.nn import functional
 
 from mrafno.errors import SurrogateError
 from mrafno.grids import Domain
-from mrafno.surrogate.operator.fno import NetworkSettings, boundary_factor, embed, pooling_matrix
+from mrafno.surrogate.operator.fno import MemberFNO, NetworkSettings, boundary_factor, embed, pooling_matrix
 from mrafno.surrogate.operator.layers import Linear
 from mrafno.surrogate.operator.spectral import Mesh, points_first, points_last, product_along
 
@@ -174,6 +175,14 @@ class MemberModules(nn.Module):
         """A weight as the stack keeps it: real, and of the stack's precision."""
         value = torch.view_as_real(value.detach().resolve_conj()) if value.is_complex() else value.detach()
         return value.to(self.dtype) if value.is_floating_point() else value
+
+
+def make_network(settings: NetworkSettings, members: int, dtype: torch.dtype, model: Model | None) -> MemberFNO:
+    """A network with all weights zero: the package's own, or modules of the caller's."""
+    if model is None:
+        return MemberFNO(settings, members, dtype)
+    # It has the same methods.
+    return cast(MemberFNO, MemberModules(settings, model, members, dtype))
 
 
 def _state(module: nn.Module) -> Iterator[tuple[str, Tensor, bool | None]]:

@@ -44,8 +44,8 @@ class TrainingSettings:
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
             0 for never.
         loss: ``likelihood`` or ``composite``.
-        out_of_fold: share of the examples that each network leaves out, to watch and to calibrate. The networks of an
-            ensemble leave out different ones, so that together they learn from all.
+        out_of_fold_share: share of the examples that each network is not trained on, used for the out-of-fold error
+            and the calibration. The members of an ensemble have different folds, so together they see all examples.
         warm_iterations, warm_batch, warm_rate: those of a fit that goes on from the last one. It too goes through the
             whole schedule, so that it ends at rest.
         brief_iterations, brief_batch, brief_rate: those of one that only takes in a few examples.
@@ -59,7 +59,7 @@ class TrainingSettings:
     weight_decay: float = 1e-2
     points: int = 0
     loss: Loss = "composite"
-    out_of_fold: float = 0.0
+    out_of_fold_share: float = 0.0
     small_data_size: int = 0
     level_embedding_scale: float = 1.0
     warm_iterations: int = 1300
@@ -80,8 +80,8 @@ class TrainingSettings:
             raise SurrogateError(f"training: unknown schedule {self.schedule!r}. Choose onecycle, cosine or constant.")
         if self.loss not in get_args(Loss):
             raise SurrogateError(f"training: unknown loss {self.loss!r}. Choose likelihood or composite.")
-        if not 0 <= self.out_of_fold <= 0.5:
-            raise SurrogateError(f"training: out_of_fold is a share from 0 to 0.5, got {self.out_of_fold}.")
+        if not 0 <= self.out_of_fold_share <= 0.5:
+            raise SurrogateError(f"training: out_of_fold_share must be from 0 to 0.5, got {self.out_of_fold_share}.")
 
     def rate_at(self, step: int) -> float:
         """Learning rate of a step, from 0 to ``iterations - 1``."""
