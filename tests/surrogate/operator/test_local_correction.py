@@ -141,11 +141,11 @@ def test_equals_a_plain_version(layout, level):
         else:
             v = CubicSpline(x, v, axis=1)(z)
         for correction in network.corrections[:level]:
-            v = v + correction(correction, member, v, z, layout == "periodic")
+            v = v + plain_correction(correction, member, v, z, layout == "periodic")
         np.testing.assert_allclose(mean[member, example].numpy(), v, rtol=0, atol=1e-12)
 
 
-def correction(correction, member, v, z, periodic):
+def plain_correction(correction, member, v, z, periodic):
     out = np.zeros_like(v)
     for j, at in enumerate(z):
         seen = list(v[:, j])
