@@ -106,7 +106,7 @@ def test_members_are_the_modules_run_one_by_one(build, domain, dtype):
 
 
 def test_boundaries_are_zero_where_the_task_says_so():
-    settings = settings_of(SQUARE, zero=((True, True), (False, False)))
+    settings = settings_of(SQUARE, zero_boundary=((True, True), (False, False)), spacing=(0.2, 0.2))
     network = MemberModules(settings, Model(lambda: Plain(SQUARE)), 1, torch.float32).initialise([0])
     mesh = domain_mesh(Domain(1, 1, (Grid((5, 4), ("nodes", "cells")),), ()), 0)
     mean, _ = network(torch.randn(1, 2, 1, 5, 4), mesh, 0)

@@ -165,7 +165,7 @@ def plain_correction(correction, member, v, z, periodic):
 
 
 def test_hard_zero_boundaries_stay_zero():
-    network = network_of(dim=2, zero=((True, True), (False, True)))
+    network = network_of(dim=2, zero_boundary=((True, True), (False, True)))
     mesh = mesh_of(17, 13)
     with torch.no_grad():
         mean, _ = network(inputs_of(mesh), mesh, 2)

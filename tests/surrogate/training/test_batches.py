@@ -157,4 +157,5 @@ def test_rows_added_later_change_nothing_for_those_before():
 
 def test_periods_leave_room_where_a_domain_is_not_periodic():
     domain = Domain(1, 1, (Grid((8, 9), ("periodic", "nodes")),), ((False, False), (True, True)))
-    assert domain_mesh(domain, 0) == Mesh.of(domain.grids[0].axes, (1.0, 1.25))
+    assert domain_mesh(domain, 0) == Mesh.of(domain.grids[0].axes, (1.0, 1.5))
+    assert domain_mesh(domain, 0, padding=1.25) == Mesh.of(domain.grids[0].axes, (1.0, 1.25))

@@ -36,7 +36,7 @@ found["after a failure"] = faults()
 print(json.dumps(found))
 """
 
-#: Blocks of 1 MiB are above the default threshold of 128 KiB, so each is a mapping of its own, which malloc_info counts.
+#: Blocks of 1 MiB are above the default threshold of 128 KiB, so each is a mapping of its own; malloc_info counts them.
 MAPPED = """
 import ctypes, json, re, tempfile
 from mrafno.surrogate.training.memory import steady_memory

@@ -161,6 +161,7 @@ class Surrogate(abc.ABC):
             self.normaliser,
             settings,
             [[self.seed, self.fits, member] for member in range(self.members)],
+            padding=self.network_settings.padding,
             out_of_fold=out_of_fold.rows,
             dtype=self.dtype,
             device=self.device,
@@ -284,7 +285,7 @@ class Surrogate(abc.ABC):
             raise SurrogateError(f"surrogate: inputs of shape {f.shape} are not on the given grid {grid.shape}.")
         # The embedding of a level without examples is untrained: the nearest coarser trained level replaces it.
         level = max((known for known in self.trained_levels if known <= level), default=self.trained_levels[0])
-        return f, level, Mesh.of(grid.axes, periods(self.domain))
+        return f, level, Mesh.of(grid.axes, periods(self.domain, self.network_settings.padding))
 
     def _chunks(self, f: Array, mesh: Mesh, members: int) -> list[Tensor]:
         assert self.normaliser is not None

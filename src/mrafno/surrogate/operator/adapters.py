@@ -147,7 +147,7 @@ class MemberModules(nn.Module):
                 )
             means.append(mean.to(self.dtype))
         mean = torch.stack(means)
-        return mean * boundary_factor(mesh, s.zero, mean) if any(any(ends) for ends in s.zero) else mean
+        return mean * boundary_factor(mesh, s, mean) if s.has_zero_boundary else mean
 
     def _states(self) -> list[dict[str, Tensor]]:
         """The weights and buffers of each member's module, by the names that the module gives them."""
