@@ -17,7 +17,7 @@ DOMAINS = {
 #: The names of format 2 for those of format 3, and of format 1 for those of format 2.
 NAMES = {
     2: {
-        "": {"out_of_fold_count": "out_of_fold"},
+        "": {"out_of_fold_count": "out_of_fold", "network_class": "model"},
         "network": {"zero_boundary": "zero"},
         "training": {"out_of_fold_share": "out_of_fold"},
     },

@@ -27,7 +27,7 @@ from mrafno.data.dataset import Normaliser
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Domain, Grid
 from mrafno.storage.files import make_folder, write_bytes
-from mrafno.surrogate.operator.adapters import Build
+from mrafno.surrogate.operator.adapters import BuildNetwork, NetworkFactory
 from mrafno.surrogate.operator.fno import NetworkSettings
 from mrafno.surrogate.training.loop import TrainingSettings
 from mrafno.surrogate.upgrades import UPGRADES, VERSION
@@ -82,7 +82,7 @@ def load(
     kinds: "Mapping[ClassKey, type[Surrogate]]",
     *,
     device: str = "auto",
-    model: Build | None = None,
+    network_factory: BuildNetwork | None = None,
 ) -> "Surrogate":
     """Read a surrogate, bit for bit.
 
@@ -90,13 +90,14 @@ def load(
         folder: of the checkpoint, or of a run, which keeps its last checkpoint inside and may advance meanwhile.
         kinds: the classes to look for, by :func:`class_key`.
         device: as for the constructor.
-        model: what the surrogate was made with, if its network is a module of your own: code is not in a checkpoint.
+        network_factory: what the surrogate was made with, if its network is a module of your own: a checkpoint has
+            no code.
     """
     folder = _checkpoint_in(Path(folder))
     while True:
         values = _description(folder)
         try:
-            return _loaded(folder, _upgraded(folder, values), kinds, device, model)
+            return _loaded(folder, _upgraded(folder, values), kinds, device, network_factory)
         except CheckpointError:
             # If a writer replaced it while it was read, read the new one.
             if _description(folder) == values:
@@ -108,17 +109,17 @@ def _loaded(
     described: dict[str, Any],
     kinds: "Mapping[ClassKey, type[Surrogate]]",
     device: str,
-    model: Build | None,
+    network_factory: BuildNetwork | None,
 ) -> "Surrogate":
     tensors = _tensors(folder, described)
     try:
-        _check_model(folder, described["model"], model)
+        _check_network(folder, described["network_class"], network_factory)
         settings = {name: described[name] for name in ("seed", "dtype")}
         kind = _kind(folder, described, kinds)
         if set(described["own"]) != set(kind.own_settings):
             raise ValueError(f"{kind.__name__} has the settings {', '.join(kind.own_settings) or 'of every surrogate'}")
-        if model is not None:
-            settings["model"] = model
+        if network_factory is not None:
+            settings["network_factory"] = network_factory
         surrogate = kind(domain_from_json(described["domain"]), **described["own"], **settings, device=device)
         surrogate.network_settings = NetworkSettings.from_json(described["network"])
         surrogate.training = TrainingSettings(**described["training"])
@@ -133,7 +134,7 @@ def _loaded(
     except CheckpointError:
         raise
     except (MrafnoError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        hint = " Is model= what it was made with?" if model is not None else ""
+        hint = " Is network_factory what it was made with?" if network_factory is not None else ""
         raise CheckpointError(
             f"checkpoint {folder}: it is not what mrafno {__version__} writes ({type(error).__name__}: {error}).{hint} "
             "Save it again from the surrogate, or train from scratch."
@@ -178,7 +179,7 @@ def _described(surrogate: "Surrogate") -> dict[str, Any]:
         "inference": surrogate.name,
         "class": f"{type(surrogate).__module__}.{type(surrogate).__qualname__}",
         "own": {name: getattr(surrogate, name) for name in surrogate.own_settings},
-        "model": None if surrogate.model is None else surrogate.model.name,
+        "network_class": None if surrogate.network_factory is None else surrogate.network_factory.name,
         "domain": domain_as_json(surrogate.domain),
         "network": surrogate.network_settings.as_json(),
         "training": surrogate.training.as_json(),
@@ -245,14 +246,22 @@ def _sealed(values: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "sha256": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
 
 
-def _check_model(folder: Path, name: str | None, model: Build | None) -> None:
-    if name is not None and model is None:
+def _check_network(folder: Path, name: str | None, network_factory: BuildNetwork | None) -> None:
+    if name is None and network_factory is not None:
+        raise CheckpointError(f"checkpoint {folder}: its network is mrafno's own. Leave network_factory out.")
+    if name is not None and network_factory is None:
         raise CheckpointError(
-            f"checkpoint {folder}: its network is a module of your own, {name}, and code is not kept. "
-            "Pass model=, the function that builds it, to load."
+            f"checkpoint {folder}: its network is a module of your own, {name}, and a checkpoint has no code. "
+            "Pass network_factory=, the function that builds it, to load."
         )
-    if name is None and model is not None:
-        raise CheckpointError(f"checkpoint {folder}: its network is mrafno's own. Leave model= out.")
+    if name is not None and network_factory is not None:
+        built = NetworkFactory(network_factory).name
+        # The module that defines the class may have another name, for instance __main__.
+        if built.rpartition(".")[2] != name.rpartition(".")[2]:
+            raise CheckpointError(
+                f"checkpoint {folder}: its network is {name}, but network_factory builds {built}. "
+                "Pass the function that the surrogate was made with."
+            )
 
 
 # The tensors.

@@ -35,7 +35,7 @@ def _upgraded_from_2(values: dict[str, Any]) -> dict[str, Any]:
     """Format 2 had other names for some settings, one boundary factor, a padding by dimension, and no class."""
     network = _renamed(values["network"], {"zero": "zero_boundary"})
     return {
-        **_renamed(values, {"out_of_fold": "out_of_fold_count"}),
+        **_renamed(values, {"out_of_fold": "out_of_fold_count", "model": "network_class"}),
         "network": {**network, "boundary_factor": "parabola", "padding": 1.5 if network["dim"] == 1 else 1.25},
         "training": _renamed(values["training"], {"out_of_fold": "out_of_fold_share"}),
         "class": _EARLIER_CLASSES.get(values["inference"], values["inference"]),

@@ -18,7 +18,7 @@ from mrafno.grids import Array, Domain, Grid
 from mrafno.surrogate import checkpoint
 from mrafno.surrogate.inference.fit import Fit as Fit
 from mrafno.surrogate.inference.registry import SURROGATES
-from mrafno.surrogate.operator.adapters import Build, Model, make_network
+from mrafno.surrogate.operator.adapters import BuildNetwork, NetworkFactory, make_network
 from mrafno.surrogate.operator.fno import MemberFNO
 from mrafno.surrogate.operator.spectral import Mesh
 from mrafno.surrogate.options import Preset
@@ -48,12 +48,13 @@ class Surrogate(abc.ABC):
         seed: of all random numbers; the same seed on the same machine gives the same bits.
         dtype: ``float32`` or ``float64``.
         device: ``auto`` (a GPU where there is one), or a torch device.
-        model: builds a module of your own to serve as the network; see :mod:`mrafno.surrogate.operator.adapters`.
+        network_factory: a function that builds a torch module of your own as the network of a member; see
+            :mod:`mrafno.surrogate.operator.adapters`.
     """
 
     name: ClassVar[str]
-    #: Whether ``model`` may be given: the others reach into the network's layers and weights.
-    takes_model: ClassVar[bool] = False
+    #: Whether ``network_factory`` may be given; if not, the class needs the package's own network.
+    takes_network_factory: ClassVar[bool] = False
     #: Arguments that only this class has, each also an attribute; a checkpoint keeps them.
     own_settings: ClassVar[tuple[str, ...]] = ()
     #: Attributes that hold trained tensors by name; a checkpoint keeps them.
@@ -71,7 +72,7 @@ class Surrogate(abc.ABC):
         seed: int = 0,
         dtype: Literal["float32", "float64"] = "float32",
         device: str = "auto",
-        model: Build | None = None,
+        network_factory: BuildNetwork | None = None,
     ) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise SurrogateError(f"surrogate: the seed must be a whole number, 0 or more, got {seed!r}.")
@@ -87,9 +88,11 @@ class Surrogate(abc.ABC):
             raise SurrogateError(f"surrogate: dtype must be float32 or float64, got {dtype!r}.")
         self.dtype: torch.dtype = getattr(torch, dtype)
         self.device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-        if model is not None and not self.takes_model:
-            raise SurrogateError(f"{self.name}: it needs mrafno's own network. Give model to an ensemble or a point.")
-        self.model = None if model is None else Model(model)
+        if network_factory is not None and not self.takes_network_factory:
+            raise SurrogateError(
+                f"{self.name}: it needs mrafno's own network. Give network_factory to an ensemble or a point."
+            )
+        self.network_factory = None if network_factory is None else NetworkFactory(network_factory)
         self.normaliser: Normaliser | None = None
         self.weights: dict[str, Tensor] = {}
         self.shift = 0.0
@@ -172,14 +175,8 @@ class Surrogate(abc.ABC):
         found = out_of_fold.predict(self)
         self.shift = found.shift()
         self.out_of_fold_count, self.coverage = found.coverage(self.shift)
-        return Fit(
-            float(np.mean(history.losses[-1])),
-            found.error(),
-            self.shift,
-            tuple(history.events),
-            history,
-            found.bound(),
-        )
+        loss = float(np.mean(history.losses[-1]))
+        return Fit(loss, found.error(), self.shift, tuple(history.events), history, found.bound())
 
     @abc.abstractmethod
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
@@ -306,11 +303,11 @@ class Surrogate(abc.ABC):
     def _blank(self, members: int) -> MemberFNO:
         """A network without memory for its weights."""
         with torch.device("meta"):
-            return make_network(self.network_settings, members, self.dtype, self.model)
+            return make_network(self.network_settings, members, self.dtype, self.network_factory)
 
     def _started(self, weights: dict[str, Tensor] | None, settings: TrainingSettings) -> MemberFNO:
         """A network to train, with a copy of these weights or randomly initialised."""
-        network = make_network(self.network_settings, self.members, self.dtype, self.model)
+        network = make_network(self.network_settings, self.members, self.dtype, self.network_factory)
         network.level_embedding_scale = settings.level_embedding_scale
         if weights:
             network.load_state_dict(weights)
@@ -325,16 +322,16 @@ class Surrogate(abc.ABC):
         checkpoint.save(self, folder)
 
     @classmethod
-    def load(cls, folder: Path | str, *, device: str = "auto", model: Build | None = None) -> Self:
+    def load(cls, folder: Path | str, *, device: str = "auto", network_factory: BuildNetwork | None = None) -> Self:
         """Read a checkpoint of this class; ``Surrogate.load`` reads those of all classes of the package.
 
         Args:
             folder: of a checkpoint, or of a run, which keeps its last checkpoint inside.
-            device, model: as for the constructor.
+            device, network_factory: as for the constructor.
         """
         classes: list[type[Surrogate]] = [*SURROGATES.values(), cls]
         kinds = {checkpoint.class_key(kind): kind for kind in classes}
-        found = checkpoint.load(folder, kinds, device=device, model=model)
+        found = checkpoint.load(folder, kinds, device=device, network_factory=network_factory)
         if not isinstance(found, cls):
             raise CheckpointError(
                 f"checkpoint {folder}: it holds a surrogate of the class {type(found).__name__}, not {cls.__name__}. "

@@ -14,7 +14,7 @@ class Ensemble(Surrogate):
 
     name = "ensemble"
     own_settings: ClassVar[tuple[str, ...]] = ("members",)
-    takes_model = True
+    takes_network_factory = True
 
     def __init__(self, domain: Domain, *, members: int = 5, **settings: Any) -> None:
         if members < 1:
