@@ -210,7 +210,7 @@ def test_files_follow_the_umask(tmp_path, ensemble, mask):
 
 @pytest.mark.parametrize("call", ["fsync", "replace", "unlink"])
 @pytest.mark.parametrize("time", range(4))
-def test_a_save_that_dies_leaves_the_old_or_the_new(folder, ensemble, newer, monkeypatch, call, time):
+def test_an_interrupted_save_leaves_the_old_or_the_new_checkpoint(folder, ensemble, newer, monkeypatch, call, time):
     left = [time]
     owner = os if call == "fsync" else Path
     real = getattr(owner, call)
@@ -233,7 +233,7 @@ def test_a_save_that_dies_leaves_the_old_or_the_new(folder, ensemble, newer, mon
     assert died or found.seed == 8
 
 
-def test_a_full_disk_is_told_and_leaves_the_old(folder, ensemble, newer, monkeypatch):
+def test_a_full_disk_raises_an_error_and_keeps_the_old_checkpoint(folder, ensemble, newer, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
@@ -299,7 +299,7 @@ def test_no_folder_or_a_file_instead_of_one(tmp_path, ensemble):
 
 
 @pytest.mark.parametrize("text", ["[]", "3", '{"format": "other"}', "{}", "[" * 100_000, "\x00"])
-def test_foreign_json_is_refused(folder, text):
+def test_other_json_raises_an_error(folder, text):
     (folder / "surrogate.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"surrogate\.json"):
         Surrogate.load(folder)
@@ -313,7 +313,7 @@ class Trap:
 
 
 def resealed(folder, content=None, **changes):
-    """A description with right checksums all the same, as only somebody on purpose would write it."""
+    """A wrong description with right checksums."""
     path = folder / "surrogate.json"
     values = {**json.loads(path.read_text()), **changes}
     if content is not None:
@@ -356,13 +356,13 @@ def test_a_description_cannot_name_another_file(folder, digest):
         {"fits": None},
     ],
 )
-def test_wrong_settings_are_refused(folder, changes):
+def test_wrong_settings_raise_an_error(folder, changes):
     resealed(folder, **changes)
     with pytest.raises(CheckpointError, match="not what mrafno"):
         Surrogate.load(folder)
 
 
-def test_wrong_tensors_are_refused(folder):
+def test_wrong_tensors_raise_an_error(folder):
     tensors = safetensors.torch.load_file(tensor_file(folder))
     name = "weights:lift_in.bias"
     for changed in (
@@ -434,7 +434,7 @@ def test_the_folder_of_a_run_will_do(ensemble, tmp_path):
     np.testing.assert_array_equal(Surrogate.load(tmp_path).predict(f).samples, ensemble.predict(f).samples)
 
 
-def test_a_checkpoint_that_is_replaced_while_it_is_read_is_read_anew(ensemble, newer, tmp_path, monkeypatch):
+def test_a_checkpoint_that_is_replaced_while_it_is_read_is_read_again(ensemble, newer, tmp_path, monkeypatch):
     ensemble.save(tmp_path)
     read, saved = checkpoint._tensors, []
 

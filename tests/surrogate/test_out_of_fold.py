@@ -33,7 +33,7 @@ def fitted(sizes):
     )
 
 
-def test_errors_are_those_of_the_network_that_left_the_example_out():
+def test_errors_are_those_of_the_network_not_trained_on_the_example():
     surrogate, fit, out_of_fold = fitted((0, 50))
     expected = []
     for member, levels in enumerate(out_of_fold.rows):
@@ -48,7 +48,7 @@ def test_errors_are_those_of_the_network_that_left_the_example_out():
 
 
 @pytest.mark.parametrize("sizes", [(50, 2), (50, 0)])
-def test_too_few_on_the_finest_level_are_no_bound(sizes):
+def test_too_few_examples_on_the_finest_level_have_no_bound(sizes):
     """However many there are on a coarser one: its error is another."""
     _, fit, _ = fitted(sizes)
     assert fit.out_of_fold_error > 0
@@ -80,7 +80,7 @@ def test_without_out_of_fold_examples_there_is_no_coverage():
     assert (surrogate.out_of_fold_count, surrogate.coverage) == (0, {})
 
 
-def test_a_fit_asks_once_for_what_was_left_out(monkeypatch):
+def test_a_fit_predicts_out_of_fold_examples_once(monkeypatch):
     """On fine grids predictions take longer than a brief fit's training."""
     asked = []
     predict = Ensemble.predict

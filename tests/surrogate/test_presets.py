@@ -76,12 +76,12 @@ def test_single_settings_change():
         (training_preset, "zzz", "iterations, batch"),
     ],
 )
-def test_an_unknown_setting_is_answered_with_the_near_one(make, wrong, near):
+def test_an_unknown_setting_raises_an_error_with_the_nearest_name(make, wrong, near):
     with pytest.raises(SurrogateError, match=f"unknown setting '{wrong}'.*{near}"):
         make("fast", square((8, 8)), **{wrong: 1})
 
 
-def test_an_unknown_preset_is_answered_with_the_known_ones():
+def test_an_unknown_preset_raises_an_error_with_the_known_ones():
     for make in (network_preset, training_preset):
         with pytest.raises(SurrogateError, match=r"unknown preset 'slow'.*fast, paper"):
             make("slow", square((8, 8)))

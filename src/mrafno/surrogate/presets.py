@@ -1,4 +1,4 @@
-"""The two presets: ``fast`` gives the best error for the time on a CPU, ``paper`` is what the publication used."""
+"""The two presets: ``fast`` has the lowest error for the time on a CPU, ``paper`` has the publication's settings."""
 
 from dataclasses import fields, replace
 from typing import Any, get_args
@@ -22,7 +22,7 @@ _STENCIL_RADIUS = {1: 2}
 
 
 def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSettings:
-    """Size and shape of the network for a domain, with some settings changed."""
+    """Network settings for a domain, with some settings changed."""
     _known(preset)
     values: dict[str, Any]
     if preset == "paper":
@@ -60,7 +60,7 @@ def suited(settings: NetworkSettings, data: Dataset) -> NetworkSettings:
 
 
 def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingSettings:
-    """How to train on a domain, with some settings changed."""
+    """Training settings for a domain, with some settings changed."""
     _known(preset)
     if preset == "paper":
         values: dict[str, Any] = {

@@ -98,7 +98,7 @@ def test_same_seed_same_bits(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_watching_changes_nothing(kind):
+def test_a_watched_fit_gives_the_same_result(kind):
     f, seen = waves(LINE, (0, 3), seed=5)[1][0], []
     a, b = made(kind, iterations=60), made(kind, iterations=60)
     a.fit(data_of(LINE), watch=lambda *report: seen.append(report))
@@ -214,7 +214,7 @@ def test_chunks_change_nothing(fitted_plane, monkeypatch):
     np.testing.assert_allclose(fitted_plane.features(f), features, rtol=0, atol=1e-12)
 
 
-def test_levels_are_told_apart(fitted):
+def test_levels_have_different_predictions(fitted):
     f = waves(LINE, (3, 0), seed=5)[0][0]
     assert not np.allclose(fitted.predict(f, 0).samples, fitted.predict(f, 1).samples)
 
@@ -243,7 +243,7 @@ def test_known_zero_boundaries_are_kept_in_physical_units():
         ((np.ones((2, 1, 20)), -1), "unknown level -1"),
     ],
 )
-def test_wrong_inputs_are_refused(fitted, arguments, message):
+def test_wrong_inputs_raise_an_error(fitted, arguments, message):
     with pytest.raises(SurrogateError, match=message):
         fitted.predict(*arguments)
 
@@ -263,7 +263,7 @@ def test_prediction_before_fit_is_an_error(kind):
 # Fitting.
 
 
-def test_wrong_names_are_answered_with_the_right_ones():
+def test_unknown_names_raise_an_error_with_the_known_ones():
     with pytest.raises(SurrogateError, match=r"'ensembel'.*ensemble, point, dropout, sgld, svi"):
         get_surrogate("ensembel", LINE)
     with pytest.raises(SurrogateError, match="Did you mean 'width'"):
@@ -281,7 +281,7 @@ def test_wrong_names_are_answered_with_the_right_ones():
             get_surrogate("dropout", LINE, rate=rate)
 
 
-def test_examples_of_another_domain_are_refused():
+def test_examples_of_another_domain_raise_an_error():
     with pytest.raises(SurrogateError, match="another domain"):
         made("point").fit(data_of(PLANE))
 
@@ -303,7 +303,7 @@ def test_the_normaliser_is_that_of_the_training_data():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_warm_keeps_the_normaliser_and_goes_on(kind):
+def test_a_warm_fit_keeps_the_normaliser_and_starts_from_the_last_weights(kind):
     first, more = data_of(LINE, (6, 6)), data_of(LINE, (9, 9), seed=1)
     surrogate = made(kind)
     surrogate.fit(first)
@@ -315,7 +315,7 @@ def test_warm_keeps_the_normaliser_and_goes_on(kind):
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "svi"])
-def test_warm_is_ahead_of_cold_after_the_same_few_steps(kind):
+def test_a_warm_fit_has_a_lower_loss_than_one_from_scratch_after_the_same_steps(kind):
     train, test = data_of(CIRCLE, (12, 12)), waves(CIRCLE, (0, 20), seed=9)[1]
     surrogate = made(kind, CIRCLE, iterations=50, training={"batch": 12})
     surrogate.fit(train)
@@ -327,7 +327,7 @@ def test_warm_is_ahead_of_cold_after_the_same_few_steps(kind):
     assert errors[0] < 0.9 * errors[1]
 
 
-def test_warm_without_anything_to_go_on_from_is_cold():
+def test_a_warm_fit_without_earlier_weights_is_one_from_scratch():
     a, b, f = made("point"), made("point"), np.ones((1, 1, 20))
     a.fit(data_of(LINE), warm=True)
     b.fit(data_of(LINE))
@@ -343,7 +343,7 @@ def test_one_warm_step_of_no_length_is_where_it_was():
     np.testing.assert_allclose(surrogate.predict(f).samples, before.samples, atol=1e-5)
 
 
-def test_out_of_fold_error_is_that_of_the_members_that_left_rows_out():
+def test_out_of_fold_error_is_that_of_members_not_trained_on_the_rows():
     data = data_of(LINE, (10, 10))
     surrogate = made("ensemble", training={"out_of_fold_share": 0.2})
     fit = surrogate.fit(data)
@@ -451,7 +451,7 @@ def derivative(sizes, seed):
     return pairs
 
 
-def test_the_ensemble_learns_a_linear_operator_and_knows_its_error():
+def test_the_ensemble_fits_a_linear_operator_and_estimates_its_error():
     """Honest bounds: a network that learns nothing has error 1, the bare mean of members that do not converge .1."""
     surrogate = Ensemble(
         CIRCLE,
@@ -583,11 +583,11 @@ def test_sgld_reports_a_restart_while_it_optimises(monkeypatch):
     assert len(made("sgld", iterations=60).fit(data_of(LINE)).events) == 1
 
 
-def test_svi_can_begin_with_few_values():
+def test_svi_fits_few_values():
     get_surrogate("svi", CIRCLE, training={"iterations": 1}).fit(data_of(CIRCLE, (1, 0)))
 
 
-def test_warm_members_go_on_leaving_out_what_they_left_out():
+def test_warm_members_keep_their_folds():
     """Else the out-of-fold error and the calibration of a warm fit are measured on examples that were trained on."""
     before, after = (base.folds((n,), 0.1, 5, 0) for n in (40, 41))
     for a, b in zip(before, after, strict=True):
@@ -615,7 +615,7 @@ def test_a_member_that_diverges_at_the_end_is_trained_all_the_same(monkeypatch):
     assert not torch.allclose(surrogate.weights["lift_in.weight"][1], untrained.weights["lift_in.weight"][1])
 
 
-def test_a_fit_that_fails_leaves_the_model_as_it_was(monkeypatch):
+def test_a_fit_that_fails_leaves_the_surrogate_unchanged(monkeypatch):
     surrogate, f = made("point"), np.ones((1, 1, 20))
     surrogate.fit(data_of(LINE))
     before = surrogate.predict(f)
@@ -627,18 +627,18 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(monkeypatch):
     assert equal(surrogate.predict(f), before)
 
 
-def test_unknown_units_are_refused(fitted):
+def test_unknown_units_raise_an_error(fitted):
     with pytest.raises(SurrogateError):
         fitted.predict(np.ones((1, 1, 20)), units="phyiscal")
 
 
-def test_an_unknown_keyword_is_answered_with_the_near_one():
+def test_an_unknown_keyword_raises_an_error_with_the_nearest_name():
     with pytest.raises(SurrogateError, match="members"):
         get_surrogate("ensemble", LINE, member=3)
 
 
 @pytest.mark.parametrize("kind", ["dropout", "sgld", "svi"])
-def test_no_samples_are_refused(kind):
+def test_zero_samples_raise_an_error(kind):
     with pytest.raises(SurrogateError):
         made(kind, samples=0)
 
@@ -656,7 +656,7 @@ def test_a_level_without_examples_is_predicted_as_the_nearest_below(kind):
 
 @pytest.mark.parametrize("warm", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fit_that_fails_at_its_end_leaves_everything_as_it_was(kind, warm, monkeypatch):
+def test_a_fit_that_fails_at_its_end_leaves_everything_unchanged(kind, warm, monkeypatch):
     surrogate, other = made(kind), made(kind)
     names = ("normaliser", "shift", "trained_levels", "fits", *surrogate.stacks)
     data = data_of(LINE)

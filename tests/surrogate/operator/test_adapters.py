@@ -105,7 +105,7 @@ def test_members_are_the_modules_run_one_by_one(build, domain, dtype):
         assert torch.equal(mean[member], expected)
 
 
-def test_boundaries_are_zero_where_the_task_says_so():
+def test_outputs_vanish_at_declared_zero_boundaries():
     settings = settings_of(SQUARE, zero_boundary=((True, True), (False, False)), spacing=(0.2, 0.2))
     network = MemberModules(settings, NetworkFactory(lambda: Plain(SQUARE)), 1, torch.float32).initialise([0])
     mesh = domain_mesh(Domain(1, 1, (Grid((5, 4), ("nodes", "cells")),), ()), 0)
@@ -185,13 +185,13 @@ def test_a_diverged_member_is_initialised_and_the_others_are_unchanged():
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-def test_divergence_is_survived_in_training():
-    """A module that is born broken is replaced, its memory in the optimiser too, and the fit goes on."""
+def test_a_diverging_module_is_restarted_in_training():
+    """A module with NaN weights is replaced, its state in the optimiser too, and the fit continues."""
     built = []
 
     def build():
         built.append(Plain(LINE))
-        if len(built) == 3:  # the first lends its code, the next are members 0 and 1
+        if len(built) == 3:  # the first is called for all members, the next are members 0 and 1
             nn.init.constant_(built[-1].out.bias, float("nan"))
         return built[-1]
 
@@ -255,7 +255,7 @@ class Pair(nn.Module):
 
 
 def circular(domain):
-    """A small plain network, as somebody without knowledge of this package would write it."""
+    """A small plain network that knows nothing of this package."""
     conv = nn.Conv1d if domain.dim == 1 else nn.Conv2d
     return nn.Sequential(
         conv(input_channels(domain), 8, 3, padding=1, padding_mode="circular"),

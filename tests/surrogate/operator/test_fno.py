@@ -210,7 +210,7 @@ def test_no_weight_is_left_at_zero_or_drawn_twice():
     assert len(set(firsts)) == len(firsts)
 
 
-def test_levels_begin_as_far_apart_as_told():
+def test_level_embeddings_start_at_their_scale():
     """The rows of the first map that see the level are scaled, nothing else; at 0 all levels are one."""
     settings = settings_of()
     usual, near = MemberFNO(settings, 1).initialise([3]), MemberFNO(settings, 1)
@@ -409,7 +409,7 @@ def test_masks_switch_channels_off():
     torch.testing.assert_close(features, network.features(f, mesh, 0, each), rtol=0, atol=0)
 
 
-def test_all_channels_off_leave_the_bias():
+def test_with_all_channels_off_the_bias_remains():
     settings, mesh = settings_of(), mesh_of((6,), ("periodic",))
     network = network_of(settings, [1])
     nothing = [torch.zeros(1, 1, settings.width, dtype=torch.float64)] * settings.layers
@@ -458,7 +458,7 @@ def test_settings_survive_json():
         ({"padding": 1.0}, "more than 1"),
     ],
 )
-def test_impossible_settings_are_refused(changes, message):
+def test_impossible_settings_raise_errors(changes, message):
     with pytest.raises(SurrogateError, match=message):
         settings_of(**changes)
 

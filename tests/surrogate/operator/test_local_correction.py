@@ -77,7 +77,7 @@ def without(network):
         ("nodes", 9, 1 / 32, (0, 1, 9)),
     ],
 )
-def test_layers_work_on_points_as_far_apart_as_the_coarsest_mesh(layout, n, spacing, expected):
+def test_layers_work_at_the_spacing_of_the_coarsest_mesh(layout, n, spacing, expected):
     mesh = mesh_of(n, layout=layout)
     coarse, ((start, stride),) = working_mesh(mesh, (spacing,))
     assert (start, stride, len(coarse.axes[0])) == expected
@@ -201,7 +201,7 @@ def test_levels_together_equal_levels_one_by_one():
                 torch.testing.assert_close(ours, alone, rtol=0, atol=1e-12)
 
 
-def test_minibatches_share_a_pass_where_layers_work_alike():
+def test_minibatches_share_a_pass_where_layers_work_on_the_same_mesh():
     network, f = network_of(), torch.zeros(2, 1, 1, 9)
     drawn = [(level, mesh_of(n), f, f) for level, n in enumerate((9, 17, 26))]
     assert [[one[0] for one in group] for group in passes(network, drawn)] == [[0, 1], [2]]
@@ -233,7 +233,7 @@ def test_the_fast_preset_corrects_in_one_dimension_and_finds_the_spacing():
 @pytest.mark.parametrize(
     "changes", [{"stencil_radius": -1}, {"stencil_radius": 1, "spacing": ()}, {"correction_width": 0}]
 )
-def test_impossible_settings_are_refused(changes):
+def test_impossible_settings_raise_errors(changes):
     with pytest.raises(SurrogateError, match=r"network: (stencil_radius|correction_width)"):
         network_preset("fast", get_task("burgers").domain, **changes)
 
@@ -264,7 +264,7 @@ def test_ten_fine_examples_teach_a_local_difference():
 
 
 @pytest.mark.parametrize(("width", "expected"), [(0.3, True), (0.1, True), (0.02, False)])
-def test_points_resolve_what_is_wider_than_they_are_apart(width, expected):
+def test_points_resolve_functions_wider_than_their_spacing(width, expected):
     mesh = mesh_of(65)
     x = torch.linspace(0, 1, 65, dtype=torch.float64)
     places = torch.linspace(0.2, 0.8, 20, dtype=torch.float64)[:, None]

@@ -65,7 +65,7 @@ def test_the_loop_minimises_every_member():
     assert problem.restarts == []
 
 
-def test_a_member_that_diverges_is_restarted_and_the_others_notice_nothing():
+def test_a_member_that_diverges_is_restarted_and_the_others_are_unchanged():
     healthy, poisoned = Parabolas(), Parabolas(poison=[60])
     healthy.train()
     history = poisoned.train()
@@ -111,7 +111,7 @@ def test_what_counts_as_diverged(bad):
     assert problem.train().events == ["member 2 diverged at step 25 and was restarted"]
 
 
-def test_a_large_loss_to_begin_with_is_not_divergence():
+def test_a_large_first_loss_is_not_divergence():
     problem = Parabolas()
     normal = problem.objective
     problem.objective = lambda: normal() + 1e6
@@ -169,12 +169,12 @@ def test_a_step_of_the_network_equals_torchs_adamw():
         ({"out_of_fold_share": 0.6}, "out_of_fold_share"),
     ],
 )
-def test_impossible_settings_are_refused(changes, message):
+def test_impossible_settings_raise_errors(changes, message):
     with pytest.raises(SurrogateError, match=message):
         TrainingSettings(**changes)
 
 
-def test_few_examples_are_held_small_and_their_levels_alike():
+def test_few_examples_have_more_weight_decay_and_closer_level_embeddings():
     settings = TrainingSettings(small_data_size=400, weight_decay=0.01)
     many, some, small_data_size = (settings.of_fit(sizes, warm=False) for sizes in ((200, 200), (150, 50), (2, 2)))
     assert (many.weight_decay, many.level_embedding_scale) == (0.01, 1.0)

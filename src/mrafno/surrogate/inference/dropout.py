@@ -15,7 +15,7 @@ from mrafno.surrogate.training.loop import History, TrainingSettings
 
 
 class Dropout(Surrogate):
-    """One network, trained and asked with a random part of its channels off; a sample keeps its part for all inputs."""
+    """One network, trained and evaluated with random channels off; a sample has the same mask for all inputs."""
 
     name = "dropout"
     own_settings = ("rate", "samples")

@@ -23,7 +23,7 @@ class Ensemble(Surrogate):
         super().__init__(domain, **settings)
 
     def _own_training(self) -> dict[str, Any]:
-        # A twentieth each: few enough to cost nothing together, enough to calibrate by.
+        # A twentieth each: all members together see all examples, and there are enough for the calibration.
         return {"out_of_fold_share": 0.05} if self.members > 1 else {}
 
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:

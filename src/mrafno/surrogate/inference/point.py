@@ -7,7 +7,7 @@ from mrafno.surrogate.inference.ensemble import Ensemble
 
 
 class Point(Ensemble):
-    """The standard Fourier neural operator: one network, trained on relative L2 (its noise learnt beside it)."""
+    """The standard Fourier neural operator: one network, trained on relative L2, with a separately trained noise."""
 
     name = "point"
     own_settings = ()

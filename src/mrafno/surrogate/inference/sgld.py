@@ -56,13 +56,13 @@ class Langevin(Surrogate):
             iterations=max(2 * self.samples, settings.iterations - first), schedule="constant", rate=self.step
         )
         values = batches.total_values
-        # Corrections of a level without examples have no gradient and no say: they stay as they are.
+        # Corrections of a level without examples have no gradient and are not moved.
         moved: list[Tensor] = [p for p in network.parameters() if p in optimiser.state]
         scales = [_preconditioner(optimiser, p, values, self.step) for p in moved]
         generator = torch.Generator().manual_seed(seed_of(self.seed, self.fits, 3))
         dynamics = Dynamics(moved, scales, values, generator, self.step, _LONGEST)
         states: list[dict[str, Tensor]] = []
-        # The first half of the chain forgets the optimum; the rest is kept at equal distances.
+        # The first half of the chain is discarded; of the rest, states at equal distances are kept.
         distance = rest.iterations // (2 * self.samples)
         keep = {rest.iterations - 1 - i * distance for i in range(self.samples)}
 
@@ -100,13 +100,13 @@ class Dynamics:
             for parameter, scale in zip(group["params"], self.scales, strict=True):
                 noise = torch.randn(parameter.shape, generator=self.generator).to(parameter)
                 drift = group["lr"] * scale * (parameter.grad + parameter / self.values)
-                # A gradient far larger than those the preconditioner knows must not throw the chain off.
+                # Limits steps with gradients far larger than those of the preconditioner.
                 parameter.sub_(drift.clamp_(-self.longest, self.longest))
                 parameter.add_(noise * torch.sqrt(scale), alpha=math.sqrt(2 * group["lr"] / self.values))
 
 
 def _preconditioner(optimiser: Optimiser, parameter: Tensor, values: float, step: float) -> Tensor:
-    """Adam's own scaling of a parameter's gradient, bounded where gradients vanish: noise would grow without limit."""
+    """Adam's scaling of a parameter's gradient, bounded because the noise is unbounded where gradients vanish."""
     state = optimiser.state[parameter]
     second: Tensor = state["exp_avg_sq"] / (1 - 0.999 ** float(state["step"]))
     typical = second.mean().sqrt().clamp_min(1e-12)

@@ -37,7 +37,7 @@ Embedding = Literal["onehot", "positional"]
 BoundaryFactor = Literal["saturating", "parabola"]
 #: Fourier period of axes that are not periodic, in lengths of the axis.
 DEFAULT_PADDING = 1.5
-#: Inputs ``(M or 1, B, in_channels, *grid)``, the mesh they are on and the level that is imitated.
+#: Inputs ``(M or 1, B, in_channels, *grid)``, their mesh and the level to predict.
 Part = tuple[Tensor, Mesh, int]
 
 
@@ -142,7 +142,7 @@ class MemberFNO(nn.Module):
                 "Give a network of your own: network_factory=..."
             )
         self.members = members
-        #: How far apart the levels begin, from 0, where all are alike, to 1, where each has weights as any other input.
+        #: Scale of the initial level embeddings, from 0, where all are equal, to 1, the scale of any other input.
         self.level_embedding_scale = 1.0
 
         def linear(inputs: int, outputs: int) -> Linear:
@@ -193,15 +193,15 @@ class MemberFNO(nn.Module):
         return points_last(interpolate(self._features([(f, mesh, level)], worked, masks), worked, mesh))
 
     def working_mesh(self, mesh: Mesh) -> Mesh:
-        """Where the layers work for inputs on a mesh."""
+        """The mesh on which the layers work for inputs on a mesh."""
         return working_mesh(mesh, self.settings.spacing)[0] if self.settings.stencil_radius else mesh
 
     def _features(self, parts: Sequence[Part], mesh: Mesh, masks: Sequence[Tensor] | None) -> Tensor:
-        """The same for several batches, one after another, on the mesh where the layers work for all of them."""
+        """The same for several batches, concatenated, on the mesh on which the layers work for all of them."""
         s = self.settings
         places = [working_mesh(part[1], s.spacing)[1] if s.stencil_radius else () for part in parts]
         x = points_first(torch.cat([thin(f, place) for (f, _, _), place in zip(parts, places, strict=True)], dim=1))
-        # Position and resolution are the same for a whole batch: their share of the first map is computed once.
+        # Coordinates and level are the same for a whole batch: their part of the first map is computed once.
         values = x.flatten(1, -2).expand(self.members, -1, -1)
         own = linear_map(values, self.lift_in.weight[:, :, : s.in_channels])
         shared = [self._place(mesh, level, x).expand(-1, -1, f.shape[1], -1) for f, _, level in parts]
@@ -218,7 +218,7 @@ class MemberFNO(nn.Module):
         return v
 
     def _place(self, mesh: Mesh, level: int, like: Tensor) -> Tensor:
-        """What positions and the resolution add to the first map, ``(M, points, 1, width)``."""
+        """The part of the first map due to coordinates and level, ``(M, points, 1, width)``."""
         s, lift = self.settings, self.lift_in
         fixed = [_along(axis, i, mesh.shape, like) for i, axis in enumerate(mesh.axes)]
         fixed += [torch.full_like(fixed[0], value) for value in embed(level, s.levels, s.embedding)]
@@ -231,7 +231,7 @@ class MemberFNO(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Mean ``(M, B, out_channels, *grid)`` and log-variance ``(M, B)``; inputs ``(M or 1, B, in_channels, *grid)``.
 
-        With ``detach_variance`` what the variance branch learns does not reach the layers that it shares.
+        With ``detach_variance`` the gradient of the variance branch does not reach the shared layers.
         """
         return self.together([(f, mesh, level)], masks, detach_variance)[0]
 
@@ -250,7 +250,7 @@ class MemberFNO(nn.Module):
         ]
 
     def _refined(self, mean: Tensor, mesh: Mesh, level: int) -> Tensor:
-        """Zero where it is known to be, and corrected from level to level."""
+        """The mean with zero boundaries, and with the local corrections of each level up to ``level``."""
         s = self.settings
         factor = points_first(boundary_factor(mesh, s, mean)[None, None, None]) if s.has_zero_boundary else None
         mean = mean if factor is None else mean * factor
@@ -309,7 +309,7 @@ def pooling_matrix(mesh: Mesh, axis: int, bins: int, dtype: torch.dtype, device:
     weight = torch.as_tensor(weights(mesh.axes[axis], mesh.periods[axis]))
     cell = (points * bins).floor().clamp(0, bins - 1).long()
     matrix = functional.one_hot(cell, bins).double().T * weight
-    # A grid with fewer points than cells leaves some empty: they read zero.
+    # On a grid with fewer points than cells some cells are empty: their average is zero.
     return (matrix / matrix.sum(1, keepdim=True).clamp_min(1e-12)).to(dtype=dtype, device=device)
 
 

@@ -1,4 +1,4 @@
-"""What each step of training sees: minibatches of every level in an order per member, and what members leave out."""
+"""Minibatches of every level, in a random order per member, and the fold that each member is not trained on."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from mrafno.surrogate.operator.spectral import Mesh
 if TYPE_CHECKING:
     from mrafno.surrogate.training.loop import TrainingSettings
 
-#: Rows of each level that no member leaves out, so that none is without examples.
+#: The first rows of each level are in no fold, so that no member is without examples.
 _ALWAYS = 2
 
 
@@ -33,7 +33,7 @@ def periods(domain: Domain, padding: float) -> list[float]:
 
 
 class Batches:
-    """Minibatches of every level; each member goes through the examples in its own order, again and again."""
+    """Minibatches of every level; each member draws the examples in its own order and repeats when all are drawn."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Batches:
         device: torch.device | str = "cpu",
     ) -> None:
         if not len(data):
-            raise SurrogateError("training: there are no examples to learn from.")
+            raise SurrogateError("training: there are no examples. Give at least one.")
         self.meshes = [domain_mesh(data.domain, level, padding) for level in range(data.domain.levels)]
         self.strides = [stride_of(mesh.shape, settings.points) for mesh in self.meshes]
         self.inputs = [torch.as_tensor(normaliser.inputs(f), dtype=dtype, device=device) for f in data.inputs]
@@ -88,15 +88,15 @@ def _strided(values: Tensor, stride: int, offsets: Sequence[int]) -> Tensor:
     return values
 
 
-#: Rows that a network leaves out, by member and level.
+#: Rows that a network is not trained on, by member and level.
 OutOfFoldRows = Sequence[Sequence[NDArray[np.int64]]]
 
 
 def folds(sizes: Sequence[int], share: float, members: int, seed: int) -> OutOfFoldRows:
-    """For each member the rows of each level that it leaves out: the members' are disjoint while there are enough.
+    """For each member the rows of each level that it is not trained on; disjoint if 1 / share is at least ``members``.
 
-    Rows are dealt in blocks of 1 / share, each with an order of its own, so that a row added later changes nothing for
-    those before it: a member that goes on training never meets what it left out. The first rows are left to all.
+    Rows are distributed in blocks of 1 / share, each in its own random order, so that rows added later change nothing
+    for earlier ones: in warm fits a member is never trained on its out-of-fold rows.
     """
     result: list[list[NDArray[np.int64]]] = [[np.zeros(0, dtype=np.int64) for _ in sizes] for _ in range(members)]
     if not share:

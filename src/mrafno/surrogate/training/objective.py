@@ -1,14 +1,14 @@
-r"""What training minimises.
+r"""The losses that training minimises.
 
-Every member draws its own minibatches; their losses are summed, so that one pass trains all of them and none influences
-another. The losses of an example:
+Every member draws its own minibatches. The sum of the members' losses is minimised, so that one pass trains all of them
+independently. The losses of an example:
 
 ``likelihood``
     the exact Gaussian one, :math:`\tfrac d2 \log 2\pi + \tfrac d2 \eta + \tfrac12 e^{-\eta} |y - \mu|^2`, divided by
-    the average number of values per example (which moves no minimum);
+    the average number of values per example (which does not change the minimum);
 ``composite``
-    the relative L2 error of the mean, and for the variance branch alone the likelihood given that mean. Joint maximum
-    likelihood weighs an example by the inverse of its variance and so neglects the hard ones; this does not.
+    the relative L2 error of the mean plus, for the variance branch alone, the likelihood given that mean. Joint
+    maximum likelihood weights an example by the inverse of its variance and so neglects difficult ones.
 """
 
 import math
@@ -32,14 +32,14 @@ LOG_VAR_BOUNDS = (math.log(1e-6), math.log(1e2))
 
 
 def bounded(log_var: Tensor) -> Tensor:
-    """A log-variance softly held inside :data:`LOG_VAR_BOUNDS`."""
+    """A log-variance, smoothly limited to :data:`LOG_VAR_BOUNDS`."""
     low, high = LOG_VAR_BOUNDS
     log_var = low + torch.nn.functional.softplus(log_var - low)
     return high - torch.nn.functional.softplus(high - log_var)
 
 
 def negative_log_likelihood(mean: Tensor, log_var: Tensor, target: Tensor) -> Tensor:
-    """The exact one, per example: ``(..., B, C, *grid)``, ``(..., B)``, ``(..., B, C, *grid)`` give ``(..., B)``."""
+    """The exact one of each example: ``(..., B, C, *grid)``, ``(..., B)``, ``(..., B, C, *grid)`` give ``(..., B)``."""
     start = log_var.ndim
     d = math.prod(target.shape[start:])
     squares = torch.sum(torch.square(target - mean).flatten(start), dim=-1)
@@ -53,13 +53,13 @@ def example_losses(mean: Tensor, log_var: Tensor, target: Tensor, loss: Loss, we
     if loss == "likelihood":
         return negative_log_likelihood(mean, bounded(log_var), target) * (weight / d)
     norm = target.flatten(2).norm(dim=-1)
-    # A target that is nearly zero has no relative error: it is measured against a hundredth of a typical one.
+    # The relative error of a target near zero is not defined: the norm is at least a hundredth of a typical one.
     relative: Tensor = (mean - target).flatten(2).norm(dim=-1) / norm.clamp_min(0.01 * math.sqrt(d))
     return relative + negative_log_likelihood(mean.detach(), bounded(log_var), target) / d
 
 
 def passes(network: object, drawn: Sequence[Drawn]) -> list[list[Drawn]]:
-    """Minibatches that go through the network's layers at once: those for which they work on the same mesh."""
+    """Minibatches grouped by the mesh on which the layers work; a group goes through them in one pass."""
     if not isinstance(network, MemberFNO):
         return [[one] for one in drawn]
     groups: dict[Mesh, list[Drawn]] = {}
@@ -79,9 +79,8 @@ def average_losses(
     """The average loss per example of each member, ``(M,)``, over minibatches.
 
     Args:
-        shares: of each level in all examples. A level counts by them, also where rounding gives it more or less of
-            the minibatch.
-        values: of an example of each level, over the average of all examples.
+        shares: share of each level in all examples, which is its weight, whatever its share of the minibatch.
+        values: number of output values of an example of each level, divided by the average over all examples.
     """
     total: Tensor | float = 0.0
     for parts in passes(network, drawn):
