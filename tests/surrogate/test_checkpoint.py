@@ -193,7 +193,7 @@ def test_saving_again_leaves_one_checkpoint_and_other_files(folder, newer):
 
 
 class Died(BaseException):
-    """A process that ends at once, as far as a test can play it."""
+    """Stands for a process that is killed."""
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
@@ -344,7 +344,6 @@ def test_a_description_cannot_name_another_file(folder, digest):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"inference": "guess"},
         {"dtype": "float16"},
         {"dtype": "float64"},
         {"own": {}},
@@ -359,6 +358,12 @@ def test_a_description_cannot_name_another_file(folder, digest):
 def test_wrong_settings_raise_an_error(folder, changes):
     resealed(folder, **changes)
     with pytest.raises(CheckpointError, match="not what mrafno"):
+        Surrogate.load(folder)
+
+
+def test_an_unknown_inference_raises_an_error(folder):
+    resealed(folder, inference="guess")
+    with pytest.raises(CheckpointError, match=r"\(guess\), which is not one of mrafno's"):
         Surrogate.load(folder)
 
 
@@ -413,7 +418,7 @@ def test_nothing_is_unpickled_anywhere():
 
 
 def test_coverage_is_kept_and_may_be_missing(ensemble, tmp_path):
-    """Checkpoints were written before it was measured."""
+    """The first checkpoints have no coverage."""
     ensemble.save(tmp_path)
     again = Surrogate.load(tmp_path)
     assert (again.out_of_fold_count, again.coverage) == (ensemble.out_of_fold_count, ensemble.coverage)

@@ -49,14 +49,14 @@ def test_errors_are_those_of_the_network_not_trained_on_the_example():
 
 @pytest.mark.parametrize("sizes", [(50, 2), (50, 0)])
 def test_too_few_examples_on_the_finest_level_have_no_bound(sizes):
-    """However many there are on a coarser one: its error is another."""
+    """However many there are on a coarser level, whose error is different."""
     _, fit, _ = fitted(sizes)
     assert fit.out_of_fold_error > 0
     assert math.isnan(fit.out_of_fold_bound)
 
 
 def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
-    """For a network and what it left out, variances add: noise, spread, and its own deviation from the mean."""
+    """For a network and an example it was not trained on, variances add: noise, spread, and its own deviation from the mean."""
     surrogate, _, out_of_fold = fitted((50, 50))
     inside, m = {"0.5": [], "0.9": []}, 3
     for member, levels in enumerate(out_of_fold.rows):

@@ -28,7 +28,7 @@ CIRCLE = Domain(1, 1, (Grid((16,), ("periodic",)), Grid((32,), ("periodic",))), 
 
 
 def waves(domain, sizes, seed=0):
-    """Random waves; outputs are their shifted negatives, so that there is something to learn."""
+    """Random waves; outputs are their shifted negatives, an operator that can be fitted."""
     rng = np.random.default_rng(seed)
     pairs = []
     for n, grid in zip(sizes, domain.grids, strict=True):
@@ -127,7 +127,7 @@ def test_float64_and_float32_agree_at_the_start():
 
 
 def test_a_member_does_not_depend_on_the_others():
-    """Two of an ensemble of three are the ensemble of two: seeds, batches and left-out rows are their own."""
+    """Two of an ensemble of three are the ensemble of two: each has its own seeds, batches and folds."""
     f = waves(LINE, (0, 3), seed=5)[1][0]
     predictions = []
     for members in (2, 3):
@@ -172,7 +172,7 @@ def test_predicts_on_a_grid_it_never_saw(fitted, fitted_plane):
 
 
 def test_prediction_converges_as_the_grid_is_refined(fitted):
-    """The same function asked on finer and finer nodes, at the coarsest nodes."""
+    """The same function predicted on finer and finer nodes, compared at the coarsest nodes."""
     answers = []
     for n in (20, 39, 77, 153):
         grid = Grid((n,), ("nodes",))
@@ -398,7 +398,7 @@ def test_no_finite_data_gives_nan(name, loss):
 
 
 def poisoned(monkeypatch, member, fits=1):
-    """Let a member begin with NaN, in the first ``fits`` fits."""
+    """Initialise a member with NaN in the first ``fits`` fits."""
     begin, left = MemberFNO.initialise, [fits]
 
     def initialise(self, seeds):
@@ -452,7 +452,7 @@ def derivative(sizes, seed):
 
 
 def test_the_ensemble_fits_a_linear_operator_and_estimates_its_error():
-    """Honest bounds: a network that learns nothing has error 1, the bare mean of members that do not converge .1."""
+    """Bounds: a network that predicts zero has error 1, the bare mean of members that do not converge .1."""
     surrogate = Ensemble(
         CIRCLE,
         members=5,
@@ -546,7 +546,7 @@ def test_dropout_masks_have_their_rate_and_keep_the_mean():
 
 
 def test_a_dropout_sample_is_one_network_for_all_inputs(fitted_plane):
-    """Asked alone or in company, an input gets the same samples: the pool's Gram matrices need that."""
+    """An input has the same samples alone and in a batch: the pool's Gram matrices need that."""
     f = waves(PLANE, (0, 5), seed=5)[1][0]
     np.testing.assert_allclose(
         fitted_plane.predict(f).samples[:, 2:3], fitted_plane.predict(f[2:3]).samples, atol=1e-12
@@ -645,7 +645,7 @@ def test_zero_samples_raise_an_error(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_level_without_examples_is_predicted_as_the_nearest_below(kind):
-    """Its embedding and its correction have not been trained: what they would say depends on how they began only."""
+    """Its embedding and its correction have not been trained: their values depend on the initialisation only."""
     surrogate = made(kind)
     surrogate.fit(Dataset.of(LINE, [waves(LINE, (6, 6))[0], None]))
     f = np.ones((1, 1, 20))

@@ -26,7 +26,7 @@ def mesh_of(*shape, layout="nodes"):
 
 
 def network_of(dim=1, levels=3, **changes):
-    """A network whose corrections are not zero, as they are at the start."""
+    """A network with random corrections; initial ones are zero."""
     settings = NetworkSettings(
         in_channels=1,
         out_channels=2,
@@ -239,7 +239,7 @@ def test_impossible_settings_raise_errors(changes):
 
 
 def test_ten_fine_examples_teach_a_local_difference():
-    """Fine outputs are the coarse ones bent: tanh 2v. What bends is seen at every point, whatever the input."""
+    """Fine outputs are tanh 2v of the coarse ones: every point is an example of this map, whatever the input."""
     domain = Domain(1, 1, (Grid((17,), ("periodic",)), Grid((68,), ("periodic",))), ((False, False),))
     rng = np.random.default_rng(0)
 
@@ -294,7 +294,7 @@ def heated(n, width, seed):
 
 
 def test_inputs_between_the_coarse_points_are_seen():
-    """Narrow sources: most of their heat falls between the coarse nodes, and fine solutions depend on all of it."""
+    """Narrow sources lie mostly between the coarse nodes, and fine solutions depend on all of them."""
     domain, coarse, fine = heated(60, 0.02, 0)
     data = Dataset(domain, [coarse[0][:40], fine[0][40:]], [coarse[1][:40], fine[1][40:]])
     test = heated(40, 0.02, 1)[2]

@@ -88,7 +88,7 @@ def test_a_batch_is_shared_in_proportion(sizes, batch, expected):
 
 @pytest.mark.parametrize(("shape", "layout"), [((24,), "cells"), ((13, 17), "nodes"), ((12, 18), "periodic")])
 def test_strided_subsets_are_the_right_points(shape, layout):
-    """Values tell their point, so each must stand where the mesh says; all offsets occur."""
+    """Values encode their point, so each must be at its place in the mesh; all offsets occur."""
     domain = domain_of(shape, layout=layout)
     batches = batches_of(data_of(domain, (5,)), batch=3, points=4)
     stride = batches.strides[0]

@@ -29,7 +29,7 @@ def test_schedules(schedule):
 
 
 class Parabolas:
-    """Members that slide down (x - target)^2 each, with a poison for one of them at given steps."""
+    """Members that minimise (x - target)^2 each; one has a NaN or large loss at given steps."""
 
     def __init__(self, members=3, poison=(), victim=1):
         self.x = torch.zeros(members, 2, dtype=torch.float64, requires_grad=True)
@@ -104,7 +104,7 @@ def test_the_members_of_a_network_are_untouched_by_one_that_dies():
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e6])
 def test_what_counts_as_diverged(bad):
-    """Not finite, or ten thousand times what it began with, which is 61 for this member."""
+    """Not finite, or ten thousand times the first loss, which is 61 for this member."""
     problem = Parabolas()
     normal = problem.objective
     problem.objective = lambda: normal() + torch.tensor([0.0, 0.0, bad if problem.step == 26 else 0.0])
