@@ -56,7 +56,7 @@ def test_too_few_examples_on_the_finest_level_have_no_bound(sizes):
 
 
 def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
-    """For a network and an example it was not trained on, variances add: noise, spread, and its own deviation from the mean."""
+    """Out of fold, the variances of the noise, the spread and the network's own deviation from the mean add."""
     surrogate, _, out_of_fold = fitted((50, 50))
     inside, m = {"0.5": [], "0.9": []}, 3
     for member, levels in enumerate(out_of_fold.rows):

@@ -2,8 +2,8 @@ r"""Local corrections from each level to the next finer one.
 
 The error of a coarse solver depends mainly on the solution nearby: it is large where solutions are steep, in the same
 way everywhere. So the levels need no operators of their own. The network works on points with the spacing of the
-coarsest mesh; its mean is interpolated to the mesh of the prediction, and for each finer level a small network, the same at all
-points, adds a correction that depends on the values around a point:
+coarsest mesh; its mean is interpolated to the mesh of the prediction, and for each finer level a small network, the
+same at all points, adds a correction that depends on the values around a point:
 
 .. math:: v^{r}(x) = v^{r-1}(x) + \mathrm{FFN}_r\left(v^{r-1}(x),\;
     v^{r-1}(x \pm k h_a) - v^{r-1}(x), \; k = 1 \dots K\right)
