@@ -1,4 +1,4 @@
-"""Five ways of inference behind one protocol: what all of them keep, and what each of them claims to sample."""
+"""What all methods of inference share: fits, warm fits, predictions and their errors."""
 
 import copy
 import itertools
@@ -11,56 +11,22 @@ import torch
 from mrafno.data.dataset import Dataset, Normaliser
 from mrafno.errors import SurrogateError, TrainingError
 from mrafno.grids import Domain, Grid, relative_l2
-from mrafno.surrogate import SURROGATES, Ensemble, Langevin, Point, Surrogate, Variational, get_surrogate
 from mrafno.surrogate.inference import base
-from mrafno.surrogate.inference.sgld import Dynamics
 from mrafno.surrogate.operator.fno import MemberFNO
 from mrafno.surrogate.out_of_fold import OutOfFoldPredictions
-from mrafno.surrogate.training.optimiser import FusedAdamW
-
-TAU = 2 * np.pi
-KINDS = tuple(SURROGATES)
-SAMPLES = {"ensemble": 3, "point": 1, "dropout": 4, "sgld": 4, "svi": 4}
-
-LINE = Domain(1, 1, (Grid((12,), ("nodes",)), Grid((20,), ("nodes",))), ((False, False),))
-PLANE = Domain(2, 3, (Grid((6, 5), ("cells", "periodic")), Grid((9, 8), ("cells", "periodic"))), ((False, False),) * 2)
-CIRCLE = Domain(1, 1, (Grid((16,), ("periodic",)), Grid((32,), ("periodic",))), ((False, False),))
-
-
-def waves(domain, sizes, seed=0):
-    """Random waves; outputs are their shifted negatives, an operator that can be fitted."""
-    rng = np.random.default_rng(seed)
-    pairs = []
-    for n, grid in zip(sizes, domain.grids, strict=True):
-        x = np.meshgrid(*grid.axes, indexing="ij")
-        phase, height = rng.uniform(0, TAU, (n, 1, *[1] * grid.dim)), rng.uniform(0.5, 2, (n, 1, *[1] * grid.dim))
-        f, y = (height * np.sin(TAU * sum(x) + phase + shift) for shift in (0.0, 2.0))
-        pairs.append((np.repeat(f, domain.in_channels, 1), 3 + 2 * np.repeat(y, domain.out_channels, 1)))
-    return pairs
-
-
-def data_of(domain, sizes=(6, 6), seed=0):
-    return Dataset.of(domain, waves(domain, sizes, seed))
-
-
-def made(kind, domain=LINE, *, iterations=12, seed=0, network=None, training=None, **settings):
-    own = {} if kind == "point" else {"members" if kind == "ensemble" else "samples": SAMPLES[kind]}
-    small = {"width": 6, "modes": (3, 2)[: domain.dim], "layers": 2, "hidden": 8}
-    return get_surrogate(
-        kind,
-        domain,
-        seed=seed,
-        network={**small, **(network or {})},
-        training={"iterations": iterations, "batch": 6, **(training or {})},
-        **{**own, **settings},
-    )
-
-
-def equal(a, b):
-    return np.array_equal(a.samples, b.samples) and np.array_equal(a.log_var, b.log_var)
-
-
-# The protocol.
+from tests.surrogate.inference.small import (
+    CIRCLE,
+    KINDS,
+    LINE,
+    PLANE,
+    SAMPLES,
+    TAU,
+    data_of,
+    equal,
+    made,
+    poisoned,
+    waves,
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -124,43 +90,6 @@ def test_float64_and_float32_agree_at_the_start():
         means.append(surrogate.predict(f).samples)
     np.testing.assert_allclose(means[0], means[1], atol=1e-3)
     assert not np.array_equal(*means)
-
-
-def test_a_member_does_not_depend_on_the_others():
-    """Two of an ensemble of three are the ensemble of two: each has its own seeds, batches and folds."""
-    f = waves(LINE, (0, 3), seed=5)[1][0]
-    predictions = []
-    for members in (2, 3):
-        surrogate = made("ensemble", members=members, dtype="float64")
-        surrogate.fit(data_of(LINE, (10, 10)))
-        predictions.append(surrogate.predict(f, units="normalised"))
-    np.testing.assert_allclose(predictions[0].samples, predictions[1].samples[:2], atol=1e-9)
-
-
-def test_point_is_an_ensemble_of_one_with_the_composite_loss():
-    f = waves(LINE, (0, 3), seed=5)[1][0]
-    point, one = made("point"), made("ensemble", members=1)
-    point.fit(data_of(LINE))
-    one.fit(data_of(LINE))
-    assert equal(point.predict(f), one.predict(f))
-    assert made("point", preset="paper").training.loss == "composite"
-
-
-# Predicting.
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    surrogate = made("ensemble", training={"out_of_fold_share": 0.2})
-    surrogate.fit(data_of(LINE))
-    return surrogate
-
-
-@pytest.fixture(scope="module")
-def fitted_plane():
-    surrogate = made("dropout", PLANE, dtype="float64")
-    surrogate.fit(data_of(PLANE))
-    return surrogate
 
 
 def test_predicts_on_a_grid_it_never_saw(fitted, fitted_plane):
@@ -260,27 +189,6 @@ def test_prediction_before_fit_is_an_error(kind):
             ask(np.ones((1, 1, 20)))
 
 
-# Fitting.
-
-
-def test_unknown_names_raise_an_error_with_the_known_ones():
-    with pytest.raises(SurrogateError, match=r"'ensembel'.*ensemble, point, dropout, sgld, svi"):
-        get_surrogate("ensembel", LINE)
-    with pytest.raises(SurrogateError, match="Did you mean 'width'"):
-        get_surrogate("point", LINE, network={"widht": 3})
-    with pytest.raises(SurrogateError, match="Did you mean 'iterations'"):
-        get_surrogate("svi", LINE, training={"iteration": 3})
-    with pytest.raises(SurrogateError, match="fast, paper"):
-        get_surrogate("svi", LINE, preset="fats")
-    with pytest.raises(SurrogateError, match="float32 or float64"):
-        get_surrogate("point", LINE, dtype="half")
-    with pytest.raises(SurrogateError, match="at least one member"):
-        get_surrogate("ensemble", LINE, members=0)
-    for rate in (0.0, 1.0):
-        with pytest.raises(SurrogateError, match="rate must be between 0 and 1"):
-            get_surrogate("dropout", LINE, rate=rate)
-
-
 def test_examples_of_another_domain_raise_an_error():
     with pytest.raises(SurrogateError, match="another domain"):
         made("point").fit(data_of(PLANE))
@@ -343,19 +251,6 @@ def test_one_warm_step_of_no_length_is_where_it_was():
     np.testing.assert_allclose(surrogate.predict(f).samples, before.samples, atol=1e-5)
 
 
-def test_out_of_fold_error_is_that_of_members_not_trained_on_the_rows():
-    data = data_of(LINE, (10, 10))
-    surrogate = made("ensemble", training={"out_of_fold_share": 0.2})
-    fit = surrogate.fit(data)
-    out_of_fold = base.folds(data.sizes, 0.2, 3, 0)
-    errors = []
-    for member in range(3):
-        rows = out_of_fold[member][1]
-        prediction = surrogate.predict(data.inputs[1][rows], 1)
-        errors.append(relative_l2(prediction.samples[member], data.outputs[1][rows]))
-    np.testing.assert_allclose(fit.out_of_fold_error, np.concatenate(errors).mean(), rtol=1e-5)
-
-
 def test_the_shift_is_in_the_prediction():
     surrogate = made("ensemble", training={"out_of_fold_share": 0.2})
     fit = surrogate.fit(data_of(LINE, (10, 10)))
@@ -397,224 +292,6 @@ def test_no_finite_data_gives_nan(name, loss):
             assert np.isfinite(values).all()
 
 
-def poisoned(monkeypatch, member, fits=1):
-    """Initialise a member with NaN in the first ``fits`` fits."""
-    begin, left = MemberFNO.initialise, [fits]
-
-    def initialise(self, seeds):
-        begin(self, seeds)
-        if left[0]:
-            left[0] -= 1
-            with torch.no_grad():
-                self.layers[0].spectral[member] = math.nan
-        return self
-
-    monkeypatch.setattr(MemberFNO, "initialise", initialise)
-
-
-def test_a_member_that_diverges_is_restarted_and_reported(monkeypatch):
-    data, f = data_of(LINE), np.ones((1, 1, 20))
-    healthy = made("ensemble")
-    healthy.fit(data)
-    poisoned(monkeypatch, 1)
-    surrogate = made("ensemble")
-    fit = surrogate.fit(data)
-    assert fit.events == ("member 1 diverged at step 0 and was restarted",)
-    a, b = surrogate.predict(f, units="normalised"), healthy.predict(f, units="normalised")
-    assert np.isfinite(a.samples).all()
-    assert np.array_equal(a.samples[[0, 2]], b.samples[[0, 2]])
-    assert not np.array_equal(a.samples[1], b.samples[1])
-
-
-def test_a_network_that_always_diverges_is_an_error(monkeypatch):
-    monkeypatch.setattr(MemberFNO, "initialise_member", lambda self, member, seed: None)
-    poisoned(monkeypatch, 0)
-    with pytest.raises(TrainingError, match="member 0 became nan"):
-        made("point", iterations=140).fit(data_of(LINE))
-
-
-# What the ways of inference claim.
-
-
-def derivative(sizes, seed):
-    """A smoothed derivative of four random waves, on the circle."""
-    rng = np.random.default_rng(seed)
-    pairs = []
-    for n, grid in zip(sizes, CIRCLE.grids, strict=True):
-        f, y = np.zeros((2, n, 1, *grid.shape))
-        for k in range(1, 5):
-            a, b = rng.standard_normal((2, n, 1, 1)) / k
-            c, s = np.cos(TAU * k * grid.axes[0]), np.sin(TAU * k * grid.axes[0])
-            f += a * c + b * s
-            y += k / (1 + 0.1 * k * k) * (b * c - a * s)
-        pairs.append((f, y))
-    return pairs
-
-
-def test_the_ensemble_fits_a_linear_operator_and_estimates_its_error():
-    """Bounds: a network that predicts zero has error 1, the bare mean of members that do not converge .1."""
-    surrogate = Ensemble(
-        CIRCLE,
-        members=5,
-        network={"width": 12, "modes": (6,), "layers": 2, "hidden": 24},
-        training={"iterations": 150, "batch": 20},
-    )
-    fit = surrogate.fit(Dataset.of(CIRCLE, derivative((40, 40), 0)))
-    f, y = derivative((0, 60), 1)[1]
-    prediction = surrogate.predict(f)
-    error = relative_l2(prediction.mean, y).mean()
-    singles = np.mean([relative_l2(mean, y).mean() for mean in prediction.samples])
-    assert error < 0.04
-    assert error < singles
-    # The out-of-fold error is a single member's.
-    assert 0.5 < fit.out_of_fold_error / singles < 2
-    inside = np.abs(y - prediction.mean) < 1.645 * prediction.std
-    assert 0.7 < inside.mean() < 0.99
-
-
-def test_langevin_steps_have_the_right_stationary_distribution():
-    """U = a (x - 1)^2 / 2 per value and the prior: 4000 chains against the exact mean and variance of the recursion.
-
-    The discretisation's own variance is 1 / (2 - k) times 2 / (precision), k the step's contraction; both are checked
-    through the exact value, and that it is close to the posterior's 1 / (a N + 1).
-    """
-    chains, values, a, step, scale = 4000, 5.0, 0.7, 0.02, 3.0
-    x = torch.zeros(chains, dtype=torch.float64, requires_grad=True)
-    scales = [torch.full_like(x, scale).detach()]
-    dynamics = Dynamics([x], scales, values, torch.Generator().manual_seed(0), step)
-    for _ in range(400):
-        x.grad = None
-        (0.5 * a * (x - 1).square()).sum().backward()
-        dynamics.step()
-    found = x.detach().numpy()
-    precision = a * values + 1
-    contraction = step * scale * precision / values
-    variance = (2 * step * scale / values) / (1 - (1 - contraction) ** 2)
-    assert abs(variance * precision - 1) < 0.05
-    assert abs(found.mean() - a * values / precision) < 4 * math.sqrt(variance / chains)
-    assert abs(found.var() / variance - 1) < 4 * math.sqrt(2 / chains)
-
-
-def test_langevin_keeps_states_of_one_chain():
-    """Different from each other, and the later ones farther from the first."""
-    surrogate = Langevin(
-        CIRCLE, samples=5, step=1e-4, network={"width": 6, "modes": (3,), "layers": 1}, training={"iterations": 80}
-    )
-    surrogate.fit(data_of(CIRCLE))
-    states = torch.cat([w.flatten(1) for w in surrogate.weights.values()], dim=1)
-    assert len(states) == 5
-    distances = (states - states[0]).norm(dim=1)
-    assert (distances[1:] > 0).all()
-    assert distances[4] > distances[1]
-
-
-def test_variational_weights_without_data_return_to_the_prior():
-    """The embedding of a level without examples is multiplied by zero: its posterior is the prior, N(0, 1), exactly."""
-    surrogate = Variational(
-        LINE,
-        samples=50,
-        start=0.2,
-        network={"width": 6, "modes": (2,), "layers": 1, "hidden": 4, "bins": 2},
-        training={"iterations": 150, "rate": 0.03, "schedule": "constant"},
-    )
-    surrogate.fit(Dataset.of(LINE, [waves(LINE, (8, 0))[0], None]))
-    centres, spreads = (values["lift_in.weight"][0] for values in (surrogate._centres, surrogate._spreads))
-    seen, unseen = 2, 3  # the columns are value, position, and one per level
-    assert centres[:, unseen].abs().max() < 0.05
-    torch.testing.assert_close(torch.exp(spreads[:, unseen]), torch.ones(6), rtol=0, atol=0.1)
-    assert torch.exp(spreads[:, seen]).mean() < 0.9
-    draws = surrogate.weights["lift_in.weight"][:, :, unseen]
-    assert abs(draws.std().item() - 1) < 0.15
-
-
-def test_variational_draws_have_the_posteriors_moments():
-    surrogate = made("svi", samples=200)
-    surrogate.fit(data_of(LINE))
-    name = "mean_in.weight"
-    z = (surrogate.weights[name] - surrogate._centres[name]) / torch.exp(surrogate._spreads[name])
-    count = z.numel()
-    assert abs(z.mean().item()) < 4 / math.sqrt(count)
-    assert abs(z.var().item() - 1) < 4 * math.sqrt(2 / count)
-
-
-def test_dropout_masks_have_their_rate_and_keep_the_mean():
-    surrogate = made("dropout", rate=0.3, network={"width": 64})
-    masks = torch.stack(surrogate._masks(torch.Generator().manual_seed(0), 50, 8))
-    torch.testing.assert_close(masks.unique(), torch.tensor([0.0, 1 / 0.7]))
-    assert abs((masks == 0).double().mean().item() - 0.3) < 0.01
-    assert abs(masks.mean().item() - 1) < 0.02
-
-
-def test_a_dropout_sample_is_one_network_for_all_inputs(fitted_plane):
-    """An input has the same samples alone and in a batch: the pool's Gram matrices need that."""
-    f = waves(PLANE, (0, 5), seed=5)[1][0]
-    np.testing.assert_allclose(
-        fitted_plane.predict(f).samples[:, 2:3], fitted_plane.predict(f[2:3]).samples, atol=1e-12
-    )
-    assert fitted_plane.predict(f).spread.max() > 0
-
-
-def test_every_kind_is_a_surrogate_with_its_name():
-    assert {kind: SURROGATES[kind].name for kind in KINDS} == {kind: kind for kind in KINDS}
-    assert all(issubclass(kind, Surrogate) for kind in SURROGATES.values())
-    assert isinstance(get_surrogate("point", LINE), Point)
-
-
-# Known to be wrong. Strict, so that a repair shows.
-
-
-def test_sgld_gives_all_its_samples_after_few_steps():
-    surrogate = made("sgld", samples=20, iterations=100)
-    surrogate.fit(data_of(LINE))
-    assert surrogate.predict(np.ones((1, 1, 20))).sample_count == surrogate.sample_count == 20
-
-
-def test_sgld_of_one_example_is_finite():
-    data = Dataset.of(LINE, [None, waves(LINE, (0, 1))[1]])
-    surrogate = made("sgld", iterations=26)
-    fit = surrogate.fit(data)
-    assert math.isfinite(fit.loss)
-    assert fit.events == ()
-    assert np.isfinite(surrogate.predict(data.inputs[1]).samples).all()
-
-
-def test_sgld_reports_a_restart_while_it_optimises(monkeypatch):
-    poisoned(monkeypatch, 0)
-    assert len(made("sgld", iterations=60).fit(data_of(LINE)).events) == 1
-
-
-def test_svi_fits_few_values():
-    get_surrogate("svi", CIRCLE, training={"iterations": 1}).fit(data_of(CIRCLE, (1, 0)))
-
-
-def test_warm_members_keep_their_folds():
-    """Else the out-of-fold error and the calibration of a warm fit are measured on examples that were trained on."""
-    before, after = (base.folds((n,), 0.1, 5, 0) for n in (40, 41))
-    for a, b in zip(before, after, strict=True):
-        assert set(a[0].tolist()) <= set(b[0].tolist())
-
-
-def test_a_member_that_diverges_at_the_end_is_trained_all_the_same(monkeypatch):
-    untrained = made("ensemble", iterations=1, training={"rate": 1e-12})
-    poisoned(monkeypatch, 1)
-    untrained.fit(data_of(LINE))
-    monkeypatch.undo()
-    surrogate = made("ensemble", iterations=30)
-    step, count = FusedAdamW.step, [0]
-
-    def broken_once(self):
-        step(self)
-        count[0] += 1
-        if count[0] == 26:
-            with torch.no_grad():
-                self.param_groups[0]["params"][0][1] = math.nan
-
-    monkeypatch.setattr(FusedAdamW, "step", broken_once)
-    fit = surrogate.fit(data_of(LINE))
-    assert fit.events == ("member 1 diverged at step 29 and was restarted", "member 1 was trained once more")
-    assert not torch.allclose(surrogate.weights["lift_in.weight"][1], untrained.weights["lift_in.weight"][1])
-
-
 def test_a_fit_that_fails_leaves_the_surrogate_unchanged(monkeypatch):
     surrogate, f = made("point"), np.ones((1, 1, 20))
     surrogate.fit(data_of(LINE))
@@ -630,11 +307,6 @@ def test_a_fit_that_fails_leaves_the_surrogate_unchanged(monkeypatch):
 def test_unknown_units_raise_an_error(fitted):
     with pytest.raises(SurrogateError):
         fitted.predict(np.ones((1, 1, 20)), units="phyiscal")
-
-
-def test_an_unknown_keyword_raises_an_error_with_the_nearest_name():
-    with pytest.raises(SurrogateError, match="members"):
-        get_surrogate("ensemble", LINE, member=3)
 
 
 @pytest.mark.parametrize("kind", ["dropout", "sgld", "svi"])
