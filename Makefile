@@ -13,10 +13,15 @@ STAMP  := $(VENV)/.installed
 BENCH_VENV  ?= build/bench-venv
 BENCH_STAMP := $(BENCH_VENV)/.installed
 
+# The oldest PyTorch that pyproject.toml allows; make test-torch-oldest TORCH=2.8.0 for another one.
+TORCH        ?= $(shell sed -n 's/^ *"torch>=\([0-9.]*\)",.*/\1/p' pyproject.toml)
+OLDEST_VENV  ?= build/oldest-venv
+OLDEST_STAMP := $(OLDEST_VENV)/.torch-$(TORCH)
+
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup browser bench-limit bench-spread bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
+.PHONY: help setup test-torch-oldest browser bench-limit bench-spread bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -103,6 +108,16 @@ bench-ledger: $(STAMP)
 
 bench-driver: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_driver
+
+# PyPI's wheels of older versions of PyTorch bring CUDA libraries of several GB, so they have an environment of their own.
+$(OLDEST_STAMP): pyproject.toml
+	$(PYTHON) -m venv --clear $(OLDEST_VENV)
+	$(OLDEST_VENV)/bin/pip install --quiet --no-compile --disable-pip-version-check --editable . torch==$(TORCH) pytest
+	@touch $@
+
+test-torch-oldest: $(OLDEST_STAMP)  ## run the surrogate's tests on the oldest PyTorch that pyproject.toml allows
+	$(OLDEST_VENV)/bin/python -c 'import torch; print("PyTorch", torch.__version__)'
+	$(OLDEST_VENV)/bin/pytest tests/surrogate
 
 test-neuraloperator: $(BENCH_STAMP)  ## run the adapter's tests with neuraloperator installed
 	$(BENCH_VENV)/bin/pytest tests/surrogate/operator/test_adapters.py

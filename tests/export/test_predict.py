@@ -30,7 +30,10 @@ def test_a_file_has_what_the_surrogate_predicts(tmp_path, inputs):
         np.testing.assert_array_equal(out["mean"], expected.mean)
         np.testing.assert_array_equal(out["std"], expected.std)
     assert (found["shape"], found["level"], found["measured"]) == ([4, 1, 9], 1, None)
-    assert found["out_of_fold"] == {"examples": taken.surrogate().out_of_fold, "coverage": taken.surrogate().coverage}
+    assert found["out_of_fold"] == {
+        "examples": taken.surrogate().out_of_fold_count,
+        "coverage": taken.surrogate().coverage,
+    }
 
 
 def test_another_grid_and_level(tmp_path, inputs):
@@ -83,7 +86,7 @@ def test_a_run_without_a_checkpoint_or_with_a_foreign_one(tmp_path):
 
 def test_what_is_far_from_everything_learnt_is_warned_of(tmp_path, inputs):
     surrogate = copy.copy(taken.surrogate())
-    surrogate.out_of_fold, surrogate.coverage = 3, {"0.5": 1.0, "0.9": 1.0}
+    surrogate.out_of_fold_count, surrogate.coverage = 3, {"0.5": 1.0, "0.9": 1.0}
     surrogate.save(tmp_path / "checkpoint")
 
     def doubts(factor=1.0, **how):
@@ -94,7 +97,7 @@ def test_what_is_far_from_everything_learnt_is_warned_of(tmp_path, inputs):
     far = np.abs(surrogate.normaliser.inputs(1000 * np.load(inputs))).max()
     assert doubts(1000.0)[0].startswith(f"inputs lie up to {far:.3g} standard deviations from the mean of what was")
     assert doubts(grid=(2,))[0] == "a grid of 2 points is coarser than every mesh that was learnt from (from 6 on)."
-    surrogate.out_of_fold = 1
+    surrogate.out_of_fold_count = 1
     surrogate.save(tmp_path / "checkpoint")
     assert doubts() == ["std is calibrated on 1 example, which is too few to rely on it."]
 

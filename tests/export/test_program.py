@@ -112,6 +112,6 @@ def test_what_is_said_of_it():
 
 def test_a_module_of_somebodys_own_is_refused():
     domain = taken.DOMAINS[1]
-    own = Ensemble(domain, model=lambda: torch.nn.Conv1d(input_channels(domain), 1, 1))
+    own = Ensemble(domain, network_factory=lambda: torch.nn.Conv1d(input_channels(domain), 1, 1))
     with pytest.raises(ExportError, match=r"a module of your own, torch.nn.modules.conv.Conv1d"):
         GridSurrogate(own)

@@ -85,8 +85,7 @@ class PlainFNO(nn.Module):
         halves = [np.where(np.isin(x, (0.0, 1.0)) & (p > 1), 0.5, 1.0) for x, p in zip(axes, mesh.periods, strict=True)]
         density = _outer(halves)
         tents = [
-            {(True, True): 4 * x * (1 - x), (True, False): x, (False, True): 1 - x}.get(tuple(ends), np.ones_like(x))
-            for x, ends in zip(axes, s.zero or [(False, False)] * s.dim, strict=True)
+            _vanishing(x, ends, s, axis) for axis, (x, ends) in enumerate(zip(axes, s.zero_boundary, strict=False))
         ]
         pools = []
         for x, h in zip(axes, halves, strict=True):
@@ -100,9 +99,19 @@ class PlainFNO(nn.Module):
             tensor(place),
             lengths,
             tensor(density) if (density != 1).any() else None,
-            tensor(_outer(tents)) if any(map(any, s.zero)) else None,
+            tensor(_outer(tents)) if any(map(any, s.zero_boundary)) else None,
             [tensor(pool) for pool in pools],
         )
+
+
+def _vanishing(x, ends, s, axis):
+    """What makes outputs vanish at the marked ends of an axis."""
+    start, end = ends
+    if s.boundary_factor == "parabola":
+        return 4 * x * (1 - x) if start and end else x if start else 1 - x if end else np.ones_like(x)
+    at_start = 1 - np.exp(-x / s.spacing[axis]) if start else np.ones_like(x)
+    at_end = 1 - np.exp(-(1 - x) / s.spacing[axis]) if end else np.ones_like(x)
+    return at_start * at_end
 
 
 def plain_member(network, member):

@@ -10,9 +10,9 @@ import pytest
 from mrafno.acquisition import Coreset, Information, MultilevelGain, RandomChoice
 from mrafno.errors import AcquisitionError, RunError
 from mrafno.run import methods
-from mrafno.run.kinds import Inference
 from mrafno.run.methods import METHODS, Method, get_method
 from mrafno.surrogate import SURROGATES
+from mrafno.surrogate.options import Inference
 from mrafno.surrogate.spec import SurrogateSpec
 
 NAMES = (

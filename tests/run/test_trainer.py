@@ -19,7 +19,7 @@ from mrafno.grids import relative_l2
 from mrafno.report import write_report
 from mrafno.run import Run
 from mrafno.run import trainer as learning
-from mrafno.surrogate.out_of_fold import Answers
+from mrafno.surrogate.out_of_fold import OutOfFoldPredictions
 from tests import runs
 
 
@@ -99,7 +99,7 @@ def test_training_that_is_interrupted_begins_again_with_what_the_ledger_knows(tm
 
         with monkeypatch.context() as patched:
             if moment == "late":
-                patched.setattr(Answers, "shift", interrupt)
+                patched.setattr(OutOfFoldPredictions, "shift", interrupt)
             if moment == "recording":
                 patched.setattr(run.ledger, "append", interrupt)
             with pytest.raises(Interrupted):

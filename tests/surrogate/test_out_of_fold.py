@@ -26,10 +26,14 @@ def fitted(sizes):
     data = examples(sizes)
     surrogate = Ensemble(DOMAIN, members=3, network=SMALL, training={"iterations": 3, "batch": 8})
     fit = surrogate.fit(data)
-    return surrogate, fit, OutOfFoldExamples(data, folds(data.sizes, surrogate.training.out_of_fold, 3, surrogate.seed))
+    return (
+        surrogate,
+        fit,
+        OutOfFoldExamples(data, folds(data.sizes, surrogate.training.out_of_fold_share, 3, surrogate.seed)),
+    )
 
 
-def test_errors_are_those_of_the_network_that_left_the_example_out():
+def test_errors_are_those_of_the_network_not_trained_on_the_example():
     surrogate, fit, out_of_fold = fitted((0, 50))
     expected = []
     for member, levels in enumerate(out_of_fold.rows):
@@ -37,22 +41,22 @@ def test_errors_are_those_of_the_network_that_left_the_example_out():
             f, y = out_of_fold.data.inputs[1][[row]], out_of_fold.data.outputs[1][[row]]
             expected.append(relative_l2(surrogate.predict(f).samples[member], y)[0])
     assert len(expected) > 3
-    np.testing.assert_allclose(out_of_fold.ask(surrogate).errors(1), expected, rtol=1e-6)
+    np.testing.assert_allclose(out_of_fold.predict(surrogate).errors(1), expected, rtol=1e-6)
     assert fit.out_of_fold_error == pytest.approx(np.mean(expected), rel=1e-6)
     interval = ttest_1samp(expected, 0.0, alternative="less").confidence_interval(0.95)
     assert fit.out_of_fold_bound == pytest.approx(interval.high, rel=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [(50, 2), (50, 0)])
-def test_too_few_on_the_finest_level_are_no_bound(sizes):
-    """However many there are on a coarser one: its error is another."""
+def test_too_few_examples_on_the_finest_level_have_no_bound(sizes):
+    """However many there are on a coarser level, whose error is different."""
     _, fit, _ = fitted(sizes)
     assert fit.out_of_fold_error > 0
     assert math.isnan(fit.out_of_fold_bound)
 
 
 def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
-    """For a network and what it left out, variances add: noise, spread, and its own deviation from the mean."""
+    """Out of fold, the variances of the noise, the spread and the network's own deviation from the mean add."""
     surrogate, _, out_of_fold = fitted((50, 50))
     inside, m = {"0.5": [], "0.9": []}, 3
     for member, levels in enumerate(out_of_fold.rows):
@@ -64,7 +68,7 @@ def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
                 distance = np.abs(found.samples[member] - y) / std
                 for name in inside:
                     inside[name].append(np.mean(distance <= norm.ppf(0.5 + float(name) / 2)))
-    assert surrogate.out_of_fold == len(inside["0.5"]) > 6
+    assert surrogate.out_of_fold_count == len(inside["0.5"]) > 6
     for name, shares in inside.items():
         assert surrogate.coverage[name] == pytest.approx(np.mean(shares), abs=1e-6)
     # The noise was fitted to these very examples, which are Gaussian: the intervals hold what they say.
@@ -73,10 +77,10 @@ def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
 
 def test_without_out_of_fold_examples_there_is_no_coverage():
     surrogate, _, _ = fitted((2, 2))
-    assert (surrogate.out_of_fold, surrogate.coverage) == (0, {})
+    assert (surrogate.out_of_fold_count, surrogate.coverage) == (0, {})
 
 
-def test_a_fit_asks_once_for_what_was_left_out(monkeypatch):
+def test_a_fit_predicts_out_of_fold_examples_once(monkeypatch):
     """On fine grids predictions take longer than a brief fit's training."""
     asked = []
     predict = Ensemble.predict

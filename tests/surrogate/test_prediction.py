@@ -38,7 +38,7 @@ def test_one_sample_has_no_spread():
 @pytest.mark.parametrize(
     ("mean", "log_var"), [((3, 2, 8), (3, 2)), ((3, 2, 1, 8), (2, 3)), ((3, 2, 1, 8), (3,)), ((3, 2, 1, 8), (3, 2, 1))]
 )
-def test_shapes_that_do_not_fit_are_refused(mean, log_var):
+def test_shapes_that_do_not_fit_raise_an_error(mean, log_var):
     with pytest.raises(SurrogateError, match="do not fit"):
         Prediction(np.zeros(mean), np.zeros(log_var))
 

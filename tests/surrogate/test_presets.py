@@ -1,4 +1,4 @@
-"""The two presets, and what a wrong name gets for an answer."""
+"""The two presets, and the messages for unknown names."""
 
 import pytest
 
@@ -17,18 +17,30 @@ def test_paper_is_what_the_publication_used():
     for name, modes in (("burgers", (16,)), ("darcy", (12, 12))):
         domain = get_task(name).domain
         network, training = network_preset("paper", domain), training_preset("paper", domain)
-        assert (network.width, network.modes, network.layers, network.zero) == (64, modes, 4, ())
+        assert (network.width, network.modes, network.layers, network.stencil_radius) == (64, modes, 4, 0)
         assert (training.batch, training.rate, training.schedule) == (20, 1e-3, "cosine")
         assert (training.loss, training.points, training.weight_decay) == ("likelihood", 0, 0.0)
 
 
-def test_fast_has_zero_boundaries_and_strided_grids_in_two_dimensions():
-    domain = get_task("darcy").domain
-    assert network_preset("fast", domain).zero == domain.zero_boundary
-    assert training_preset("fast", domain).points == 32
-    line = get_task("burgers").domain
-    assert network_preset("fast", line).zero == ()
-    assert training_preset("fast", line).points == 0
+@pytest.mark.parametrize("preset", ["fast", "paper"])
+@pytest.mark.parametrize("name", ["burgers", "darcy", "diffusion"])
+def test_declared_zero_boundaries_are_used_in_every_dimension_and_preset(preset, name):
+    domain = get_task(name).domain
+    network = network_preset(preset, domain)
+    assert (network.zero_boundary, network.boundary_factor) == (domain.zero_boundary, "saturating")
+    assert network.spacing == tuple(axis[1] - axis[0] for axis in domain.grids[0].axes)
+    assert network_preset(preset, square((8, 8), zero=False)).zero_boundary == ()
+
+
+def test_fast_trains_on_strided_grids_in_two_dimensions():
+    assert training_preset("fast", get_task("darcy").domain).points == 32
+    assert training_preset("fast", get_task("burgers").domain).points == 0
+
+
+def test_a_network_for_three_axes():
+    cube = Domain(1, 1, (Grid((6, 8, 9), ("cells",) * 3),), ((True, False),) * 3)
+    network = network_preset("fast", cube)
+    assert (network.dim, network.modes, network.zero_boundary) == (3, (3, 3, 3), cube.zero_boundary)
 
 
 @pytest.mark.parametrize("preset", ["fast", "paper"])
@@ -60,16 +72,16 @@ def test_single_settings_change():
         (network_preset, "widht", "'width'"),
         (network_preset, "mode", "'modes'"),
         (training_preset, "iteration", "'iterations'"),
-        (training_preset, "outoffold", "'out_of_fold'"),
+        (training_preset, "outoffoldshare", "'out_of_fold_share'"),
         (training_preset, "zzz", "iterations, batch"),
     ],
 )
-def test_an_unknown_setting_is_answered_with_the_near_one(make, wrong, near):
+def test_an_unknown_setting_raises_an_error_with_the_nearest_name(make, wrong, near):
     with pytest.raises(SurrogateError, match=f"unknown setting '{wrong}'.*{near}"):
         make("fast", square((8, 8)), **{wrong: 1})
 
 
-def test_an_unknown_preset_is_answered_with_the_known_ones():
+def test_an_unknown_preset_raises_an_error_with_the_known_ones():
     for make in (network_preset, training_preset):
         with pytest.raises(SurrogateError, match=r"unknown preset 'slow'.*fast, paper"):
             make("slow", square((8, 8)))

@@ -28,7 +28,7 @@ def test_several_channels(shape, expected):
     ("dim", "values", "said"),
     [
         (1, np.ones((3, 2, 7)), r"shape \(3, 2, 7\) are not \(n, 1, grid of 1 axis\), nor one function without n\.$"),
-        (1, np.ones((3, 7)), r"If they are 3 functions, say so by an axis for the channel: f\[:, None\]\."),
+        (1, np.ones((3, 7)), r"If they are 3 functions, add an axis for the channel: f\[:, None\]\."),
         (1, np.ones((1, 1, 1, 7)), r"are not \(n, 1, grid of 1 axis\)"),
         (1, np.ones((0, 1, 7)), "are not"),
         (1, np.ones(1), "at least 2 points"),

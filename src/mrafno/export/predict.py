@@ -72,7 +72,7 @@ def predict_file(
         "level": surrogate.domain.levels - 1 if level is None else level,
         "fits": surrogate.fits,
         "of_fits": surrogate.fits if run is None else len(run.state.trainings),
-        "out_of_fold": {"examples": surrogate.out_of_fold, "coverage": surrogate.coverage},
+        "out_of_fold": {"examples": surrogate.out_of_fold_count, "coverage": surrogate.coverage},
         "measured": None if run is None else _measured(run),
         "warnings": doubts,
     }
@@ -92,8 +92,8 @@ def _doubts(surrogate: Surrogate, f: Array, run: RunReader | None) -> list[str]:
     if any(n < least for n, least in zip(f.shape[2:], coarsest, strict=True)):
         found, least = ("x".join(map(str, shape)) for shape in (f.shape[2:], coarsest))
         said.append(f"a grid of {found} points is coarser than every mesh that was learnt from (from {least} on).")
-    if surrogate.coverage and surrogate.out_of_fold < _FEW:
-        said.append(f"std is calibrated on {_examples(surrogate.out_of_fold)}, which is too few to rely on it.")
+    if surrogate.coverage and surrogate.out_of_fold_count < _FEW:
+        said.append(f"std is calibrated on {_examples(surrogate.out_of_fold_count)}, which is too few to rely on it.")
     return said
 
 

@@ -45,9 +45,10 @@ class GridSurrogate(nn.Module):
 
     def __init__(self, surrogate: Surrogate, level: int | None = None) -> None:
         super().__init__()
-        if surrogate.model is not None:
+        if surrogate.network_factory is not None:
             raise ExportError(
-                f"export: the network is a module of your own, {surrogate.model.name}. Export that with its own tools."
+                f"export: the network is a module of your own, {surrogate.network_factory.name}. "
+                "Export that with its own tools."
             )
         level = surrogate.domain.levels - 1 if level is None else level
         if not 0 <= level < surrogate.domain.levels:
@@ -131,7 +132,7 @@ class GridSurrogate(nn.Module):
             "layout": list(grid.layout),
             "in_channels": surrogate.domain.in_channels,
             "out_channels": surrogate.domain.out_channels,
-            "out_of_fold": surrogate.out_of_fold,
+            "out_of_fold": surrogate.out_of_fold_count,
             "coverage": surrogate.coverage,
         }
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}

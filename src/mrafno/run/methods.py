@@ -29,7 +29,7 @@ from mrafno.acquisition.baselines import Coreset, RandomChoice
 from mrafno.acquisition.informative import Information, PredictiveVariance
 from mrafno.acquisition.mesh_rule import MultilevelGain
 from mrafno.errors import AcquisitionError, RunError, hint
-from mrafno.run.kinds import Inference
+from mrafno.surrogate.options import Inference
 from mrafno.surrogate.spec import SurrogateSpec
 
 

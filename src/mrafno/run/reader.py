@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mrafno.tasks.base import Task
 
 
-
 class RunReader:
     """What a run directory holds, as of the last :meth:`refresh`. One thread at a time.
 

@@ -6,7 +6,8 @@ from typing import Any, get_args
 
 from mrafno.acquisition.cost import Schedule
 from mrafno.errors import RunError, hint
-from mrafno.run.kinds import Inference, Preset, Retrain
+from mrafno.run.kinds import Retrain
+from mrafno.surrogate.options import Inference, Preset
 
 #: Known examples for each new one that may wait to be learnt from. One output tells nearly all that a few members
 #: disagree about, so whatever is chosen before they have learnt from it is chosen almost blindly.

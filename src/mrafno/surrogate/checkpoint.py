@@ -2,21 +2,20 @@
 
 A checkpoint is a folder with two files::
 
-    surrogate.json                  what it is: settings, domain, normaliser, versions, checksums
-    weights-<checksum>.safetensors  what it learnt
+    surrogate.json                  settings, domain, normaliser, versions, checksums
+    weights-<checksum>.safetensors  the trained tensors
 
-The tensors' file is named after the beginning of its SHA-256, and ``surrogate.json`` tells the whole of it: a reader
-opens no other file than the one whose content is the right one. A save first writes the tensors under their new name
-and then puts the new ``surrogate.json`` in the place of the old one, in one step. Interrupted at any moment it leaves
-the old checkpoint or the new one.
+The tensors' file is named after the beginning of its SHA-256, and ``surrogate.json`` contains all of it, so a reader
+opens only the file with the right content. A save first writes the tensors under their new name and then replaces
+``surrogate.json`` in one step. Interrupted at any moment it leaves the old checkpoint or the new one.
 """
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import safetensors
 import safetensors.torch
@@ -29,40 +28,26 @@ from mrafno.grids import Domain, Grid
 from mrafno.storage.checksum import json_sha256, sha256
 from mrafno.storage.files import make_folder, write_bytes, write_json
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, WEIGHTS, is_run, weights_file
-from mrafno.surrogate.inference.base import Surrogate
-from mrafno.surrogate.inference.ways import SURROGATES
-from mrafno.surrogate.operator.adapters import Build
+from mrafno.surrogate.operator.adapters import BuildNetwork, NetworkFactory
 from mrafno.surrogate.operator.fno import NetworkSettings
 from mrafno.surrogate.training.loop import TrainingSettings
+from mrafno.surrogate.upgrades import UPGRADES, VERSION
 
-#: Raised when a reader of the last version could misread a new file; then UPGRADES learns to read the last version's.
-VERSION = 2
+if TYPE_CHECKING:
+    from mrafno.surrogate.inference.base import Surrogate
 
-
-def _upgraded_from_1(values: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 had other names for some settings and attributes."""
-    network = {"reach": "stencil_radius", "refined": "correction_width"}
-    training = {"few": "small_data_size", "apart": "level_embedding_scale", "held_in": "out_of_fold"}
-    own = {"held_in": "out_of_fold", "learnt": "trained_levels"}
-
-    def renamed(old: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-        return {names.get(name, name): value for name, value in old.items()}
-
-    return {
-        **renamed(values, own),
-        "network": renamed(values["network"], network),
-        "training": renamed(values["training"], training),
-        "version": 2,
-    }
-
-
-#: From each older version, how its description becomes one of the next version.
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _upgraded_from_1}
+#: A class by the name of its inference and its own name.
+ClassKey = tuple[str, str]
 
 _FORMAT = "mrafno surrogate"
 
 
-def save(surrogate: Surrogate, folder: Path | str) -> None:
+def class_key(kind: "type[Surrogate]") -> ClassKey:
+    """How a checkpoint identifies a class: by names, whichever module it was imported from."""
+    return getattr(kind, "name", ""), kind.__name__
+
+
+def save(surrogate: "Surrogate", folder: Path | str) -> None:
     """Write a surrogate into a folder, which may hold an older checkpoint."""
     folder = Path(folder)
     tensors = {
@@ -72,7 +57,7 @@ def save(surrogate: Surrogate, folder: Path | str) -> None:
     }
     content = safetensors.torch.save(tensors)
     digest = sha256(content)
-    # By way of JSON, so that tuples and numbers of NumPy's are what a reader will see.
+    # Converted to JSON and back, so that the checksum is over what a reader will see, not over tuples or NumPy numbers.
     described = _sealed(
         json.loads(json.dumps({**_described(surrogate), "tensors": digest}, default=lambda v: v.item()))
     )
@@ -90,35 +75,49 @@ def save(surrogate: Surrogate, folder: Path | str) -> None:
         ) from error
 
 
-def load(folder: Path | str, *, device: str = "auto", model: Build | None = None) -> Surrogate:
-    """Read a surrogate back, bit for bit.
+def load(
+    folder: Path | str,
+    kinds: "Mapping[ClassKey, type[Surrogate]]",
+    *,
+    device: str = "auto",
+    network_factory: BuildNetwork | None = None,
+) -> "Surrogate":
+    """Read a surrogate, bit for bit.
 
     Args:
-        folder: the checkpoint's, or that of a run, which keeps its last checkpoint inside and may go on meanwhile.
-        device: where it will live, as for a new one.
-        model: what the surrogate was made with, if its network is a module of your own: code is not in a checkpoint.
+        folder: of the checkpoint, or of a run, which keeps its last checkpoint inside and may advance meanwhile.
+        kinds: the classes to look for, by :func:`class_key`.
+        device: as for the constructor.
+        network_factory: what the surrogate was made with, if its network is a module of your own: a checkpoint has
+            no code.
     """
     folder = _checkpoint_in(Path(folder))
     while True:
         values = _description(folder)
         try:
-            return _loaded(folder, _upgraded(folder, values), device, model)
+            return _loaded(folder, _upgraded(folder, values), kinds, device, network_factory)
         except CheckpointError:
-            # Unless a writer replaced it while it was read: then there is another one to read.
+            # If a writer replaced it while it was read, read the new one.
             if _description(folder) == values:
                 raise
 
 
-def _loaded(folder: Path, described: dict[str, Any], device: str, model: Build | None) -> Surrogate:
+def _loaded(
+    folder: Path,
+    described: dict[str, Any],
+    kinds: "Mapping[ClassKey, type[Surrogate]]",
+    device: str,
+    network_factory: BuildNetwork | None,
+) -> "Surrogate":
     tensors = _tensors(folder, described)
     try:
-        _check_model(folder, described["model"], model)
+        _check_network(folder, described["network_class"], network_factory)
         settings = {name: described[name] for name in ("seed", "dtype")}
-        kind = SURROGATES[described["inference"]]
+        kind = _kind(folder, described, kinds)
         if set(described["own"]) != set(kind.own_settings):
-            raise ValueError(f"the settings of {kind.name} are {', '.join(kind.own_settings)}")
-        if model is not None:
-            settings["model"] = model
+            raise ValueError(f"{kind.__name__} has the settings {', '.join(kind.own_settings) or 'of every surrogate'}")
+        if network_factory is not None:
+            settings["network_factory"] = network_factory
         surrogate = kind(domain_from_json(described["domain"]), **described["own"], **settings, device=device)
         surrogate.network_settings = NetworkSettings.from_json(described["network"])
         surrogate.training = TrainingSettings(**described["training"])
@@ -126,19 +125,30 @@ def _loaded(folder: Path, described: dict[str, Any], device: str, model: Build |
             surrogate.normaliser = Normaliser.from_json(described["normaliser"])
         surrogate.shift, surrogate.fits = float(described["shift"]), int(described["fits"])
         surrogate.trained_levels = tuple(int(level) for level in described["trained_levels"])
-        # Those written before coverage was measured do not say it.
-        surrogate.out_of_fold = int(described.get("out_of_fold", 0))
+        # The first checkpoints of format 1 have no coverage.
+        surrogate.out_of_fold_count = int(described.get("out_of_fold_count", 0))
         surrogate.coverage = {str(p): float(share) for p, share in described.get("coverage", {}).items()}
         _restore(surrogate, tensors)
     except CheckpointError:
         raise
     except (MrafnoError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        hint = " Is model= what it was made with?" if model is not None else ""
+        hint = " Is network_factory what it was made with?" if network_factory is not None else ""
         raise CheckpointError(
             f"checkpoint {folder}: it is not what mrafno {__version__} writes ({type(error).__name__}: {error}).{hint} "
-            "Save it again from the surrogate, or train anew."
+            "Save it again from the surrogate, or train from scratch."
         ) from error
     return surrogate
+
+
+def _kind(folder: Path, described: dict[str, Any], kinds: "Mapping[ClassKey, type[Surrogate]]") -> "type[Surrogate]":
+    inference, class_path = str(described["inference"]), str(described["class"])
+    name = class_path.rpartition(".")[2]
+    if (inference, name) not in kinds:
+        raise CheckpointError(
+            f"checkpoint {folder}: its surrogate is of the class {class_path} ({inference}), which is not one of "
+            f"mrafno's. Import that class and call its own load: {name}.load({str(folder)!r})."
+        )
+    return kinds[inference, name]
 
 
 def domain_as_json(domain: Domain) -> dict[str, Any]:
@@ -159,14 +169,15 @@ def domain_from_json(values: dict[str, Any]) -> Domain:
 # The description.
 
 
-def _described(surrogate: Surrogate) -> dict[str, Any]:
+def _described(surrogate: "Surrogate") -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "version": VERSION,
         "mrafno": __version__,
         "inference": surrogate.name,
+        "class": f"{type(surrogate).__module__}.{type(surrogate).__qualname__}",
         "own": {name: getattr(surrogate, name) for name in surrogate.own_settings},
-        "model": None if surrogate.model is None else surrogate.model.name,
+        "network_class": None if surrogate.network_factory is None else surrogate.network_factory.name,
         "domain": domain_as_json(surrogate.domain),
         "network": surrogate.network_settings.as_json(),
         "training": surrogate.training.as_json(),
@@ -174,7 +185,7 @@ def _described(surrogate: Surrogate) -> dict[str, Any]:
         "dtype": str(surrogate.dtype).removeprefix("torch."),
         "normaliser": None if surrogate.normaliser is None else surrogate.normaliser.as_json(),
         "shift": surrogate.shift,
-        "out_of_fold": surrogate.out_of_fold,
+        "out_of_fold_count": surrogate.out_of_fold_count,
         "coverage": surrogate.coverage,
         "trained_levels": list(surrogate.trained_levels),
         "fits": surrogate.fits,
@@ -192,7 +203,8 @@ def _description(folder: Path) -> dict[str, Any]:
         ) from error
     except (ValueError, RecursionError) as error:
         raise CheckpointError(
-            f"checkpoint {folder}: {DESCRIPTION} is damaged or no JSON ({error}). Restore it from a copy or train anew."
+            f"checkpoint {folder}: {DESCRIPTION} is damaged or no JSON ({error}). "
+            "Restore it from a copy or train from scratch."
         ) from error
     if not isinstance(values, dict) or values.get("format") != _FORMAT:
         raise CheckpointError(
@@ -203,7 +215,7 @@ def _description(folder: Path) -> dict[str, Any]:
 
 
 def _upgraded(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
-    """The description, checked, as one of this version."""
+    """The description, checked, in the present format."""
     version = values.get("version")
     if isinstance(version, int) and version > VERSION:
         raise CheckpointError(
@@ -213,13 +225,13 @@ def _upgraded(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
     if values.get("sha256") != _sealed(values)["sha256"]:
         raise CheckpointError(
             f"checkpoint {folder}: {DESCRIPTION} is damaged or was edited: its checksum does not fit. "
-            "Restore it from a copy or train anew."
+            "Restore it from a copy or train from scratch."
         )
     while version != VERSION:
         if not isinstance(version, int) or version not in UPGRADES:
             raise CheckpointError(
                 f"checkpoint {folder}: mrafno {__version__} does not read format {version}. "
-                f"Read it with mrafno {values.get('mrafno')}, which wrote it, or train anew."
+                f"Read it with mrafno {values.get('mrafno')}, which wrote it, or train from scratch."
             )
         values = UPGRADES[version](values)
         version += 1
@@ -227,19 +239,27 @@ def _upgraded(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sealed(values: dict[str, Any]) -> dict[str, Any]:
-    """The same with its own checksum, over values and not over spaces and the order of names."""
+    """The description with a checksum of its values, which is independent of spaces and of the order of names."""
     rest = {name: value for name, value in values.items() if name != "sha256"}
     return {**rest, "sha256": json_sha256(rest)}
 
 
-def _check_model(folder: Path, name: str | None, model: Build | None) -> None:
-    if name is not None and model is None:
+def _check_network(folder: Path, name: str | None, network_factory: BuildNetwork | None) -> None:
+    if name is None and network_factory is not None:
+        raise CheckpointError(f"checkpoint {folder}: its network is mrafno's own. Leave network_factory out.")
+    if name is not None and network_factory is None:
         raise CheckpointError(
-            f"checkpoint {folder}: its network is a module of your own, {name}, and code is not kept. "
-            "Pass model=, the function that builds it, to load."
+            f"checkpoint {folder}: its network is a module of your own, {name}, and a checkpoint has no code. "
+            "Pass network_factory=, the function that builds it, to load."
         )
-    if name is None and model is not None:
-        raise CheckpointError(f"checkpoint {folder}: its network is mrafno's own. Leave model= out.")
+    if name is not None and network_factory is not None:
+        built = NetworkFactory(network_factory).name
+        # The module that defines the class may have another name, for instance __main__.
+        if built.rpartition(".")[2] != name.rpartition(".")[2]:
+            raise CheckpointError(
+                f"checkpoint {folder}: its network is {name}, but network_factory builds {built}. "
+                "Pass the function that the surrogate was made with."
+            )
 
 
 # The tensors.
@@ -248,7 +268,7 @@ def _check_model(folder: Path, name: str | None, model: Build | None) -> None:
 def _tensors(folder: Path, described: dict[str, Any]) -> dict[str, Tensor]:
     digest = described.get("tensors")
     if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
-        raise CheckpointError(f"checkpoint {folder}: {DESCRIPTION} has no checksum of the tensors. Train anew.")
+        raise CheckpointError(f"checkpoint {folder}: {DESCRIPTION} has no checksum of the tensors. Train from scratch.")
     path = folder / weights_file(digest)
     try:
         content = path.read_bytes()
@@ -259,7 +279,7 @@ def _tensors(folder: Path, described: dict[str, Any]) -> dict[str, Tensor]:
     if sha256(content) != digest:
         raise CheckpointError(
             f"checkpoint {folder}: {path.name} is damaged or another file: its checksum does not fit. "
-            "Restore it from a copy or train anew."
+            "Restore it from a copy or train from scratch."
         )
     try:
         return safetensors.torch.load(content)
@@ -267,15 +287,15 @@ def _tensors(folder: Path, described: dict[str, Any]) -> dict[str, Tensor]:
         raise CheckpointError(f"checkpoint {folder}: {path.name} is no safetensors file ({error}).") from error
 
 
-def _restore(surrogate: Surrogate, tensors: dict[str, Tensor]) -> None:
-    """Put tensors where they were; a wrong name, shape or precision is an error."""
+def _restore(surrogate: "Surrogate", tensors: dict[str, Tensor]) -> None:
+    """Set the trained tensors; a wrong name, shape or precision raises ValueError."""
     groups: dict[str, dict[str, Tensor]] = {group: {} for group in surrogate.stacks}
     for name, value in tensors.items():
         group, _, rest = name.partition(":")
-        rest = re.sub(r"^refine\.", "corrections.", rest)  # version 1's name for them
+        rest = re.sub(r"^refine\.", "corrections.", rest)  # their name in format 1
         if value.is_floating_point() and value.dtype != surrogate.dtype:
             raise ValueError(f"{name} is {value.dtype}, not {surrogate.dtype}")
-        # A copy lies where torch puts its own tensors: products round differently at odd addresses.
+        # Copied to memory that torch aligns: products round differently at unaligned addresses.
         groups[group][rest] = value.to(surrogate.device, copy=True)
     for group, values in groups.items():
         if values:
@@ -291,12 +311,12 @@ def _restore(surrogate: Surrogate, tensors: dict[str, Tensor]) -> None:
 
 
 def _checkpoint_in(folder: Path) -> Path:
-    """The folder of the checkpoint: the given one, or the one inside if that is a run's."""
+    """The folder of the checkpoint: the given one, or the one inside a run's directory."""
     if (folder / DESCRIPTION).exists() or not is_run(folder):
         return folder
     if not (folder / CHECKPOINT / DESCRIPTION).exists():
         raise CheckpointError(
             f"run {folder}: it has no checkpoint of its surrogate yet. One is written when the run stops or is closed, "
-            "and now and then while it learns: advance it first."
+            "and repeatedly while it trains: advance it first."
         )
     return folder / CHECKPOINT

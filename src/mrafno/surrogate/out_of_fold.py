@@ -1,13 +1,17 @@
-"""What networks say of the examples they left out: an honest error, and the shift that calibrates their noise."""
+"""Predictions of networks for examples they were not trained on: their error, and the shift that calibrates the noise.
+
+Each member of an ensemble is trained without its own fold of the examples; the examples of its fold are out-of-fold.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
+from torch import Tensor
 
 from mrafno.data.dataset import Dataset, Normaliser
 from mrafno.grids import Array, relative_l2
@@ -17,15 +21,26 @@ from mrafno.surrogate.training.batches import OutOfFoldRows
 from mrafno.surrogate.training.divergence import detached
 from mrafno.surrogate.uncertainty import INTERVALS, best_shift
 
-if TYPE_CHECKING:  # a surrogate holds these, and they ask it
-    from mrafno.surrogate.inference.base import Surrogate
-
-#: Called with the share of the work done, the mean loss and the held-in relative error (NaN if nothing is held in).
+#: Called with the finished share of the fit, the mean loss and the out-of-fold relative error (NaN without examples).
 Watch = Callable[[float, float, float], None]
-#: Errors, at least, that say something about their mean: two are alike too often.
-_FEW = 3
-#: Iterations between two measurements of the held-in error, at least.
-_APART = 50
+#: Smallest number of errors for a confidence bound of their mean.
+_BOUND_MINIMUM = 3
+#: Smallest number of iterations between two measurements of the out-of-fold error.
+_ITERATIONS_BETWEEN = 50
+
+
+class Predictor(Protocol):
+    """The part of a surrogate that is used here."""
+
+    normaliser: Normaliser | None
+    weights: dict[str, Tensor]
+
+    @property
+    def members(self) -> int:
+        """Number of networks."""
+
+    def predict(self, f: Array, level: int | None = None, *, units: Literal["physical", "normalised"]) -> Prediction:
+        """Predict the outputs of inputs."""
 
 
 @dataclass(frozen=True)
@@ -37,27 +52,32 @@ class OutOfFoldExamples:
 
     @property
     def levels(self) -> list[int]:
-        """Those of which somebody left something out."""
+        """The levels that have out-of-fold examples."""
         levels = range(self.data.domain.levels)
         return [level for level in levels if any(len(member[level]) for member in self.rows)]
 
-    def ask(self, surrogate: "Surrogate", levels: Sequence[int] | None = None) -> "Answers":
-        """What a surrogate says of them, or of those of some levels."""
+    def predict(self, surrogate: Predictor, levels: Sequence[int] | None = None) -> "OutOfFoldPredictions":
+        """Predict them, or those of some levels, with a surrogate."""
         domain, normaliser = self.data.domain, surrogate.normaliser
-        assert normaliser is not None, "a surrogate that predicts has one"
-        told = {level: self._told(surrogate, level) for level in (self.levels if levels is None else levels)}
-        return Answers(told, domain.levels - 1, domain.dim, surrogate.members, normaliser)
+        assert normaliser is not None, "a fitted surrogate has one"
+        predictions = {
+            level: self._predict_level(surrogate, normaliser, level)
+            for level in (self.levels if levels is None else levels)
+        }
+        return OutOfFoldPredictions(predictions, domain.levels - 1, domain.dim, surrogate.members, normaliser)
 
-    def _told(self, surrogate: "Surrogate", level: int) -> "Told":
+    def _predict_level(self, surrogate: Predictor, normaliser: Normaliser, level: int) -> "LevelPredictions":
         rows = np.concatenate([member[level] for member in self.rows])
         owners = np.repeat(np.arange(len(self.rows)), [len(member[level]) for member in self.rows])
         prediction = surrogate.predict(self.data.inputs[level][rows], level, units="normalised")
-        assert surrogate.normaliser is not None, "a surrogate that predicts has one"
-        return Told(prediction, surrogate.normaliser.outputs(self.data.outputs[level][rows]), owners)
+        return LevelPredictions(prediction, normaliser.outputs(self.data.outputs[level][rows]), owners)
 
 
-class Told(NamedTuple):
-    """Prediction and truth, in normalised units, of a level's held-in examples, and the member that left each out."""
+class LevelPredictions(NamedTuple):
+    """Prediction and truth, in normalised units, of a level's out-of-fold examples.
+
+    ``owners`` has, for each example, the member that was not trained on it.
+    """
 
     prediction: Prediction
     truth: Array
@@ -65,57 +85,57 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What networks say of the examples they left out: asked once, as predictions on fine grids take their time."""
+class OutOfFoldPredictions:
+    """Predictions for all out-of-fold examples, by level, and what follows from them."""
 
-    told: dict[int, Told]
+    by_level: dict[int, LevelPredictions]
     finest: int
     dim: int
     members: int
     normaliser: Normaliser
 
     def error(self) -> float:
-        """Mean relative L2 of single networks on what each left out, on the finest level that has any; else NaN."""
-        return float(self.errors(max(self.told)).mean()) if self.told else math.nan
+        """Mean relative L2 error of single networks on the finest level that has examples; NaN without any."""
+        return float(self.errors(max(self.by_level)).mean()) if self.by_level else math.nan
 
     def bound(self) -> float:
-        r"""What the mean error on the finest level is below with 95 % confidence (Student's t); NaN for too few.
+        r"""Upper 95 % confidence bound (Student's t) of the mean error on the finest level; NaN for too few examples.
 
         .. math:: \bar e + t_{0.95,\, n - 1}\, s / \sqrt n
         """
         found = self.errors(self.finest)
         n = len(found)
-        if n < _FEW:
+        if n < _BOUND_MINIMUM:
             return math.nan
         return float(found.mean() + stdtrit(n - 1, 0.95) * found.std(ddof=1) / math.sqrt(n))
 
     def errors(self, level: int) -> Array:
-        """Relative L2 of single networks on each example of a level that one of them left out, ``(n,)``."""
-        if level not in self.told:
+        """Relative L2 errors of single networks on the out-of-fold examples of a level, ``(n,)``."""
+        if level not in self.by_level:
             return np.empty(0)
-        told = self.told[level]
-        single = self.normaliser.physical(self._single(told), self.dim)
-        truth = self.normaliser.physical(told.truth, self.dim)
+        found = self.by_level[level]
+        single = self.normaliser.physical(self._single(found), self.dim)
+        truth = self.normaliser.physical(found.truth, self.dim)
         return relative_l2(single, truth, self.normaliser.typical_norm(truth.shape[2:]))
 
     def shift(self) -> float:
-        r"""The shift of the noise that held-in examples ask for, beyond what the surrogate had when it was asked.
+        r"""The shift of the log-variance that makes the truth most likely, in addition to the surrogate's present one.
 
         With s the members' variance, a single member's residual has the variance :math:`\lambda + s` of the matched
         Gaussian plus that of its own deviation from the mean, :math:`s (M - 1) / M`.
         """
-        left_out = list(self._left_out(0.0))
-        residuals, noises, spreads = ([part[i] for part in left_out] for i in range(3))
+        parts = list(self._residuals(0.0))
+        residuals, noises, spreads = ([part[i] for part in parts] for i in range(3))
         return best_shift(residuals, noises, spreads)
 
     def coverage(self, shift: float) -> tuple[int, dict[str, float]]:
-        """How many examples were left out, and the share of their values inside the intervals of each probability.
+        """The number of examples, and the share of their values inside the central interval of each probability.
 
-        The central intervals are those of the network that left the example out, its noise shifted. Every example
-        counts the same, whatever its grid. Without such examples there are no shares.
+        The intervals are those of the network that was not trained on the example, with the noise shifted. Every
+        example has the same weight, whatever its grid. Without examples there are no shares.
         """
         distances = [
-            np.abs(residual) / np.sqrt(spread + noise[:, None]) for residual, noise, spread in self._left_out(shift)
+            np.abs(residual) / np.sqrt(spread + noise[:, None]) for residual, noise, spread in self._residuals(shift)
         ]
         shares = {
             f"{p:g}": np.concatenate([np.mean(d <= ndtri(0.5 + p / 2), axis=1) for d in distances])
@@ -123,41 +143,42 @@ class Answers:
         }
         return sum(map(len, distances)), {name: float(share.mean()) for name, share in shares.items()}
 
-    def _left_out(self, shift: float) -> Iterator[tuple[Array, Array, Array]]:
-        """Of each level: residuals ``(n, d)`` of what was left out, noise ``(n,)``, variance beyond it ``(n, d)``."""
-        for told in self.told.values():
-            prediction = Prediction(told.prediction.samples, told.prediction.log_var + shift)
-            n, m = len(told.truth), prediction.sample_count
+    def _residuals(self, shift: float) -> Iterator[tuple[Array, Array, Array]]:
+        """For each level residuals ``(n, d)``, noise variance ``(n,)`` and variance beyond the noise ``(n, d)``."""
+        for found in self.by_level.values():
+            prediction = Prediction(found.prediction.samples, found.prediction.log_var + shift)
+            n, m = len(found.truth), prediction.sample_count
             own = (m - 1) / m if self.members > 1 else 0.0
-            residual = told.truth - self._single(told)
+            residual = found.truth - self._single(found)
             yield residual.reshape(n, -1), prediction.noise, (1 + own) * prediction.spread.reshape(n, -1)
 
-    def _single(self, told: Told) -> Array:
-        """What the member that left an example out says of it; the mean where there is one network only."""
+    def _single(self, found: LevelPredictions) -> Array:
+        """For each example the mean of the member that was not trained on it; the mean if there is one network."""
         if self.members == 1:
-            return told.prediction.mean
-        return np.asarray(told.prediction.samples[told.owners, np.arange(len(told.owners))])
+            return found.prediction.mean
+        return np.asarray(found.prediction.samples[found.owners, np.arange(len(found.owners))])
 
 
-class Reporter:
-    """Tells a watcher how a fit gets on; the held-in error is measured up to ten times and remembered between.
+class ProgressReporter:
+    """Reports the progress of a fit to a watcher.
 
-    Measuring takes as long as a few iterations, so there are :data:`_APART` of them between two measurements.
+    The out-of-fold error is measured at most ten times, and at most every :data:`_ITERATIONS_BETWEEN` iterations,
+    because a measurement takes as long as a few iterations. Other reports repeat the last measurement.
     """
 
     def __init__(
-        self, surrogate: "Surrogate", out_of_fold: OutOfFoldExamples, watch: Watch | None, iterations: int
+        self, surrogate: Predictor, out_of_fold: OutOfFoldExamples, watch: Watch | None, iterations: int
     ) -> None:
         self.surrogate, self.out_of_fold, self.watch = surrogate, out_of_fold, watch
-        self.times = min(10, iterations // _APART)
+        self.times = min(10, iterations // _ITERATIONS_BETWEEN)
         self.error, self.measured = math.nan, 0
 
     def __call__(self, done: float, losses: list[float], network: MemberFNO) -> None:
-        """Report the share of the work done and the losses of a network in training."""
+        """Report the finished share of the fit and the losses of a network in training."""
         if self.watch is None:
             return
         if int(self.times * done) > self.measured:
             self.measured = int(self.times * done)
             self.surrogate.weights = detached(network)
-            self.error = self.out_of_fold.ask(self.surrogate, self.out_of_fold.levels[-1:]).error()
+            self.error = self.out_of_fold.predict(self.surrogate, self.out_of_fold.levels[-1:]).error()
         self.watch(done, float(np.mean(losses)), self.error)

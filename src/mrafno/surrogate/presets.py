@@ -1,4 +1,4 @@
-"""The two presets: ``fast`` gives the best error for the time on a CPU, ``paper`` is what the publication used."""
+"""The two presets: ``fast`` has the lowest error for the time on a CPU, ``paper`` has the publication's settings."""
 
 from dataclasses import fields, replace
 from typing import Any, get_args
@@ -8,53 +8,59 @@ import torch
 from mrafno.data.dataset import Dataset
 from mrafno.errors import SurrogateError, hint
 from mrafno.grids import Domain
-from mrafno.run.kinds import Preset
 from mrafno.surrogate.operator.fno import NetworkSettings
 from mrafno.surrogate.operator.local_correction import resolves
 from mrafno.surrogate.operator.spectral import Mesh
+from mrafno.surrogate.options import Preset
 from mrafno.surrogate.training.batches import periods
 from mrafno.surrogate.training.loop import TrainingSettings
 
+#: Fourier modes per axis for grids of 1, 2, ... axes.
+_MODES: dict[Preset, tuple[int, ...]] = {"fast": (14, 8), "paper": (16, 12)}
+#: Stencil radius of local corrections by number of axes, see :func:`network_preset`.
+_STENCIL_RADIUS = {1: 2}
+
 
 def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSettings:
-    """Size and shape of the network for a domain, with some settings changed."""
+    """Network settings for a domain, with some settings changed."""
     _known(preset)
-    two = domain.dim == 2
     values: dict[str, Any]
     if preset == "paper":
-        values = {"width": 64, "modes": (12, 12) if two else (16,), "hidden": 128}
+        values = {"width": 64, "hidden": 128}
     else:
-        values = {"width": 32, "modes": (8, 8) if two else (14,), "hidden": 64, "residual": True}
-        # Multiplying by a distance to the boundary helps smooth outputs; thin layers in one dimension it hurts.
-        values["zero"] = domain.zero_boundary if two else ()
-        # In two dimensions the shipped tasks' coarse meshes are good enough for corrections to change nothing.
-        values["stencil_radius"] = 2 if domain.levels > 1 and not two else 0
+        values = {"width": 32, "hidden": 64, "residual": True}
+        values["stencil_radius"] = _STENCIL_RADIUS.get(domain.dim, 0) if domain.levels > 1 else 0
     coarsest = min(min(grid.shape) for grid in domain.grids)
-    values["modes"] = tuple(min(k, coarsest // 2) for k in values["modes"])
+    values["modes"] = (min(_modes(preset, domain.dim), coarsest // 2),) * domain.dim
+    values["zero_boundary"] = domain.zero_boundary if any(any(ends) for ends in domain.zero_boundary) else ()
+    values["spacing"] = tuple(float(axis[1] - axis[0]) for axis in domain.grids[0].axes)
     shape = {
         "in_channels": domain.in_channels,
         "out_channels": domain.out_channels,
         "levels": domain.levels,
         "dim": domain.dim,
     }
-    values = {**shape, **values, **_checked(NetworkSettings, changes)}
-    if values.get("stencil_radius"):
-        values = {"spacing": tuple(float(axis[1] - axis[0]) for axis in domain.grids[0].axes), **values}
-    return NetworkSettings(**values)
+    return NetworkSettings(**{**shape, **values, **_checked(NetworkSettings, changes)})
+
+
+def _modes(preset: Preset, dim: int) -> int:
+    """Fourier modes per axis; grids of more axes than the table has use its last entry."""
+    table = _MODES[preset]
+    return table[min(dim, len(table)) - 1]
 
 
 def suited(settings: NetworkSettings, data: Dataset) -> NetworkSettings:
-    """Without corrections from mesh to mesh if inputs vary between the points where layers would work for them."""
+    """The settings, without local corrections if inputs vary between the points where the layers would work."""
     if not settings.stencil_radius:
         return settings
-    grids, lengths = data.domain.grids, periods(data.domain)
+    grids, lengths = data.domain.grids, periods(data.domain, settings.padding)
     inputs = [(Mesh.of(grid.axes, lengths), f) for grid, f in zip(grids, data.inputs, strict=True) if len(f)]
     resolved = all(resolves(mesh, settings.spacing, torch.as_tensor(f)) for mesh, f in inputs)
-    return settings if resolved else replace(settings, stencil_radius=0, spacing=())
+    return settings if resolved else replace(settings, stencil_radius=0)
 
 
 def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingSettings:
-    """How to train on a domain, with some settings changed."""
+    """Training settings for a domain, with some settings changed."""
     _known(preset)
     if preset == "paper":
         values: dict[str, Any] = {

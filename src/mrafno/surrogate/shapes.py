@@ -1,4 +1,4 @@
-"""Input functions as people have them: one or many; of a single one, with or without an axis for a single channel."""
+"""Shapes of input functions: one or several, with or without an axis for a single channel."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,9 +28,9 @@ def as_functions(f: ArrayLike, domain: Domain) -> Array:
         values = values[None]
     if values.ndim != 2 + dim or values.shape[1] != channels or not len(values):
         forms = f"(n, {channels}, grid of {dim} {'axes' if dim > 1 else 'axis'}), nor one function without n"
-        # Several functions or several channels? Nobody but the caller can know.
+        # Only the caller knows whether these are several functions or several channels.
         several = channels == 1 and len(given) == dim + 1 and given[0] > 1
-        hint = f" If they are {given[0]} functions, say so by an axis for the channel: f[:, None]." if several else ""
+        hint = f" If they are {given[0]} functions, add an axis for the channel: f[:, None]." if several else ""
         raise SurrogateError(f"surrogate: inputs of shape {given} are not {forms}.{hint}")
     if min(values.shape[2:]) < 2:
         raise SurrogateError(f"surrogate: an axis needs at least 2 points, got inputs of shape {given}.")

@@ -65,7 +65,7 @@ class SurrogateSpec:
         settings["network"] = {**(network or {}), **self.network_settings}
         settings["training"] = {**(training or {}), **self.training}
         if build := self.build(domain):
-            settings["model"] = build
+            settings["network_factory"] = build
         own = self.inference if isinstance(self.inference, type) else None
         if self.inference == "ensemble" or (own and issubclass(own, Ensemble) and not issubclass(own, Point)):
             settings["members"] = members
@@ -77,7 +77,7 @@ class SurrogateSpec:
         from mrafno.surrogate import Surrogate  # imports torch
 
         kind = self.inference if isinstance(self.inference, type) else Surrogate
-        return kind.load(folder, device=device, model=self.build(domain))
+        return kind.load(folder, device=device, network_factory=self.build(domain))
 
     def build(self, domain: Domain) -> "Callable[[], nn.Module] | None":
         """What builds a member's module; None for the Fourier neural operator."""

@@ -1,8 +1,8 @@
-r"""How likely outputs are under a prediction, and the shift of the noise that makes held-in outputs most likely.
+r"""Likelihood of outputs under a prediction, and the shift of the noise that makes out-of-fold outputs most likely.
 
 A prediction's samples are matched by one Gaussian, :math:`y \sim N(\bar\mu, \lambda I + B B^T)` with
 :math:`B = [\mu_s - \bar\mu] / \sqrt{S - 1}` and :math:`\lambda` the average noise. ``marginal`` keeps its diagonal
-only: every value by itself, which is what an interval at a point states.
+only, as intervals at single points do.
 """
 
 import math
@@ -41,7 +41,7 @@ def gaussian_nll(prediction: Prediction, truth: Array) -> Array:
 
 
 def marginal_nll(prediction: Prediction, truth: Array) -> Array:
-    """Negative log likelihood of each output, ``(n,)`` nats, every value by itself."""
+    """Negative log likelihood of each output, ``(n,)`` nats, with independent values."""
     variance = prediction.std**2
     values = np.log(2 * np.pi * variance) + (truth - prediction.mean) ** 2 / variance
     return np.asarray(0.5 * values.reshape(len(truth), -1).sum(axis=1))
@@ -50,14 +50,14 @@ def marginal_nll(prediction: Prediction, truth: Array) -> Array:
 def best_shift(
     residuals: list[Array], noises: list[Array], spreads: list[Array], bounds: tuple[float, float] = (-3.0, 8.0)
 ) -> float:
-    r"""What to add to every log-variance so that values a single network left out are most likely.
+    r"""The shift of all log-variances that makes out-of-fold values most likely.
 
     Args:
-        residuals: truth minus the mean of the network that left it out, one array ``(n, d)`` per level.
+        residuals: truth minus the mean of the network that was not trained on it, one array ``(n, d)`` per level.
         noises: the prediction's noise :math:`\lambda`, ``(n,)`` per level.
         spreads: variance that the residuals have beyond the noise, ``(n, d)`` per level.
 
-    Every example counts the same, whatever its grid.
+    Every example has the same weight, whatever its grid.
     """
     parts = [part for part in zip(residuals, noises, spreads, strict=True) if len(part[0])]
     if not parts:

@@ -1,4 +1,4 @@
-"""The adapter is exact: what it gives is what the modules give that it runs."""
+"""Networks of the caller's own: outputs equal those of the modules, called one by one."""
 
 import numpy as np
 import pytest
@@ -9,9 +9,9 @@ from torch.func import functional_call
 from mrafno.data.dataset import Dataset
 from mrafno.errors import CheckpointError, SurrogateError
 from mrafno.grids import Domain, Grid
-from mrafno.surrogate import Dropout, Ensemble, Langevin, Point, Surrogate, Variational, input_channels
+from mrafno.surrogate import Dropout, Ensemble, Langevin, Point, Surrogate, Variational, get_surrogate, input_channels
 from mrafno.surrogate.inference.base import seed_of
-from mrafno.surrogate.operator.adapters import MemberModules, Model
+from mrafno.surrogate.operator.adapters import MemberModules, NetworkFactory
 from mrafno.surrogate.operator.fno import NetworkSettings
 from mrafno.surrogate.training.batches import domain_mesh
 from mrafno.surrogate.training.loop import adam
@@ -63,7 +63,7 @@ def examples(domain, n=6, seed=0):
 
 def ensemble(build, domain, kind=Ensemble, **settings):
     settings = {"training": {"iterations": 6, "batch": 4, "rate": 1e-2}, "seed": 5, **settings}
-    return kind(domain, model=lambda: build(domain), **settings)
+    return kind(domain, network_factory=lambda: build(domain), **settings)
 
 
 def settings_of(domain, **changes):
@@ -77,7 +77,7 @@ def settings_of(domain, **changes):
 @DOMAINS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_members_are_the_modules_run_one_by_one(build, domain, dtype):
-    model = Model(lambda: build(domain))
+    model = NetworkFactory(lambda: build(domain))
     network = MemberModules(settings_of(domain), model, 2, dtype).initialise([1, 2])
     mesh = domain_mesh(domain, 0)
     f = torch.randn(2, 3, domain.in_channels, *mesh.shape, dtype=dtype)
@@ -105,9 +105,9 @@ def test_members_are_the_modules_run_one_by_one(build, domain, dtype):
         assert torch.equal(mean[member], expected)
 
 
-def test_boundaries_are_zero_where_the_task_says_so():
-    settings = settings_of(SQUARE, zero=((True, True), (False, False)))
-    network = MemberModules(settings, Model(lambda: Plain(SQUARE)), 1, torch.float32).initialise([0])
+def test_outputs_vanish_at_declared_zero_boundaries():
+    settings = settings_of(SQUARE, zero_boundary=((True, True), (False, False)), spacing=(0.2, 0.2))
+    network = MemberModules(settings, NetworkFactory(lambda: Plain(SQUARE)), 1, torch.float32).initialise([0])
     mesh = domain_mesh(Domain(1, 1, (Grid((5, 4), ("nodes", "cells")),), ()), 0)
     mean, _ = network(torch.randn(1, 2, 1, 5, 4), mesh, 0)
     assert not mean[..., [0, -1], :].any()
@@ -116,7 +116,7 @@ def test_boundaries_are_zero_where_the_task_says_so():
 
 @MODULES
 @DOMAINS
-def test_fit_predict_save_load_and_go_on(build, domain, tmp_path):
+def test_fit_predict_save_load_and_fit_warm(build, domain, tmp_path):
     surrogate = ensemble(build, domain, members=2)
     before = torch.get_rng_state()
     fit = surrogate.fit(examples(domain))
@@ -129,7 +129,7 @@ def test_fit_predict_save_load_and_go_on(build, domain, tmp_path):
     assert surrogate.predict(f[..., ::2]).samples.shape[-1] == f[..., ::2].shape[-1]
 
     surrogate.save(tmp_path)
-    again = Surrogate.load(tmp_path, model=lambda: build(domain))
+    again = Surrogate.load(tmp_path, network_factory=lambda: build(domain))
     assert np.array_equal(again.predict(f).samples, prediction.samples)
     assert np.array_equal(again.predict(f).log_var, prediction.log_var)
     for one in (surrogate, again):
@@ -151,7 +151,7 @@ def test_the_same_seed_gives_the_same_bits_and_training_learns():
 
 def test_complex_weights_take_the_same_steps_as_torch_gives_them():
     """Real pairs under our optimiser against a complex weight under torch's."""
-    model = Model(lambda: Plain(LINE))
+    model = NetworkFactory(lambda: Plain(LINE))
     network = MemberModules(settings_of(LINE), model, 1, torch.float32).initialise([3])
     module = model.made(3)
     mesh = domain_mesh(LINE, 0)
@@ -174,7 +174,7 @@ def test_complex_weights_take_the_same_steps_as_torch_gives_them():
     torch.testing.assert_close(getattr(network.stack, "body/1/running_var")[0], module.body[1].running_var)
 
 
-def test_a_diverged_member_begins_anew_and_the_others_do_not_notice():
+def test_a_diverged_member_is_initialised_and_the_others_are_unchanged():
     surrogate = ensemble(Plain, LINE, members=3)
     network = surrogate._started(None, surrogate.training)
     before = {name: value.clone() for name, value in network.state_dict().items()}
@@ -185,17 +185,17 @@ def test_a_diverged_member_begins_anew_and_the_others_do_not_notice():
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-def test_divergence_is_survived_in_training():
-    """A module that is born broken is replaced, its memory in the optimiser too, and the fit goes on."""
+def test_a_diverging_module_is_restarted_in_training():
+    """A module with NaN weights is replaced, its state in the optimiser too, and the fit continues."""
     built = []
 
     def build():
         built.append(Plain(LINE))
-        if len(built) == 3:  # the first lends its code, the next are members 0 and 1
+        if len(built) == 3:  # the first is called for all members, the next are members 0 and 1
             nn.init.constant_(built[-1].out.bias, float("nan"))
         return built[-1]
 
-    surrogate = Ensemble(LINE, model=build, members=2, training={"iterations": 60, "batch": 4, "rate": 1e-2})
+    surrogate = Ensemble(LINE, network_factory=build, members=2, training={"iterations": 60, "batch": 4, "rate": 1e-2})
     fit = surrogate.fit(examples(LINE))
     assert fit.events[0] == "member 1 diverged at step 0 and was restarted"
     assert all(torch.isfinite(value).all() for value in surrogate.weights.values())
@@ -207,7 +207,7 @@ def test_a_point_network(tmp_path):
     data = examples(LINE)
     surrogate.fit(data)
     surrogate.save(tmp_path)
-    again = Point.load(tmp_path, model=lambda: Plain(LINE))
+    again = Point.load(tmp_path, network_factory=lambda: Plain(LINE))
     assert np.array_equal(again.predict(data.inputs[1]).samples, surrogate.predict(data.inputs[1]).samples)
 
 
@@ -215,25 +215,78 @@ def test_a_checkpoint_needs_the_same_model(tmp_path):
     surrogate = ensemble(Plain, LINE, members=2)
     surrogate.fit(examples(LINE))
     surrogate.save(tmp_path / "own")
-    with pytest.raises(CheckpointError, match=r"test_adapters\.Plain.*Pass model="):
+    with pytest.raises(CheckpointError, match=r"test_adapters\.Plain.*Pass network_factory="):
         Surrogate.load(tmp_path / "own")
-    with pytest.raises(CheckpointError, match="Is model= what it was made with"):
-        Surrogate.load(tmp_path / "own", model=lambda: nn.Conv1d(4, 2, 1))
+    with pytest.raises(CheckpointError, match=r"its network is \S*Plain, but network_factory builds \S*Conv1d"):
+        Surrogate.load(tmp_path / "own", network_factory=lambda: nn.Conv1d(4, 2, 1))
     Ensemble(LINE).save(tmp_path / "ours")
-    with pytest.raises(CheckpointError, match="Leave model= out"):
-        Surrogate.load(tmp_path / "ours", model=lambda: Plain(LINE))
+    with pytest.raises(CheckpointError, match="Leave network_factory out"):
+        Surrogate.load(tmp_path / "ours", network_factory=lambda: Plain(LINE))
 
 
-def test_mistakes_are_told():
+def test_wrong_factories_raise_errors():
     module = Plain(LINE)
     with pytest.raises(SurrogateError, match="function that builds one"):
-        Ensemble(LINE, model=module)
+        Ensemble(LINE, network_factory=module)
     with pytest.raises(SurrogateError, match="same module twice"):
-        Ensemble(LINE, model=lambda: module).fit(examples(LINE))
+        Ensemble(LINE, network_factory=lambda: module).fit(examples(LINE))
     with pytest.raises(SurrogateError, match="not a torch module"):
-        Ensemble(LINE, model=lambda: 3)
+        Ensemble(LINE, network_factory=lambda: 3)
     for kind in (Dropout, Langevin, Variational):
-        with pytest.raises(SurrogateError, match="needs mrafno's own network"):
-            kind(LINE, model=lambda: Plain(LINE))
-    with pytest.raises(SurrogateError, match="it must give"):
-        Ensemble(LINE, model=lambda: nn.Conv1d(4, 5, 1)).fit(examples(LINE))
+        with pytest.raises(SurrogateError, match="Give network_factory to an ensemble"):
+            kind(LINE, network_factory=lambda: Plain(LINE))
+    with pytest.raises(SurrogateError, match=r"Conv1d, .*returned shape \(\d+, 5, \d+\).*must return a tensor"):
+        Ensemble(LINE, network_factory=lambda: nn.Conv1d(4, 5, 1)).fit(examples(LINE))
+    with pytest.raises(SurrogateError, match=r"Conv1d, .*raised RuntimeError: .*must take 4 channels"):
+        Ensemble(LINE, network_factory=lambda: nn.Conv1d(3, 2, 1)).fit(examples(LINE))
+    with pytest.raises(SurrogateError, match="returned a tuple"):
+        Ensemble(LINE, network_factory=Pair).fit(examples(LINE))
+
+
+class Pair(nn.Module):
+    """A module that returns two tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Conv1d(4, 2, 1)
+
+    def forward(self, x):
+        return self.map(x), x
+
+
+def circular(domain):
+    """A small plain network that knows nothing of this package."""
+    conv = nn.Conv1d if domain.dim == 1 else nn.Conv2d
+    return nn.Sequential(
+        conv(input_channels(domain), 8, 3, padding=1, padding_mode="circular"),
+        nn.GELU(),
+        conv(8, domain.out_channels, 3, padding=1, padding_mode="circular"),
+    )
+
+
+@DOMAINS
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_plain_module_from_outside(domain, dtype, tmp_path):
+    """Three members, by name: from scratch, warm, on other grids, features, saved and loaded."""
+
+    def factory():
+        return circular(domain)
+
+    settings = {"members": 3, "dtype": dtype, "training": {"batch": 6, "rate": 1e-2}, "network_factory": factory}
+    surrogate = get_surrogate("ensemble", domain, **settings)
+    data = examples(domain, n=8)
+    first = surrogate.fit(data, iterations=5)
+    warm = surrogate.fit(data, iterations=40, warm=True)
+    assert warm.loss < first.loss
+    f = data.inputs[-1]
+    assert surrogate.predict(f).samples.shape == (3, 8, domain.out_channels, *domain.grids[-1].shape)
+    other = Grid((11, 7)[: domain.dim], domain.grids[0].layout)
+    there = np.zeros((2, 1, *other.shape))
+    assert surrogate.predict(there, grid=other).mean.shape == (2, domain.out_channels, *other.shape)
+    assert surrogate.features(there, grid=other).shape == (2, domain.out_channels, *other.shape)
+    surrogate.save(tmp_path)
+    again = Ensemble.load(tmp_path, network_factory=factory)
+    assert again.dtype == getattr(torch, dtype)
+    assert np.array_equal(again.predict(f).samples, surrogate.predict(f).samples)
+    surrogate.fit(data, iterations=2)
+    assert all(value.dtype == getattr(torch, dtype) for value in surrogate.weights.values())

@@ -78,9 +78,13 @@ def plain(network, member, f, mesh, level):
         update = functional.gelu(total) if i + 1 < s.layers else total
         v = v + update if s.residual else update
     mean = affine(network.mean_out, functional.gelu(affine(network.mean_in, v)))
-    for axis, (start, end) in enumerate(s.zero):
+    for axis, (start, end) in enumerate(s.zero_boundary):
         x = torch.tensor([at[axis] for at in points], dtype=torch.float64)[:, None]
-        mean = mean * (4 * x * (1 - x) if start and end else x if start else 1 - x if end else 1)
+        if s.boundary_factor == "parabola":
+            mean = mean * (4 * x * (1 - x) if start and end else x if start else 1 - x if end else 1)
+        else:
+            mean = mean * (1 - torch.exp(-x / s.spacing[axis]) if start else 1)
+            mean = mean * (1 - torch.exp((x - 1) / s.spacing[axis]) if end else 1)
 
     mixed = affine(network.variance_mix, v)
     cells = torch.zeros(8, *[s.bins] * s.dim, dtype=torch.float64)
@@ -101,12 +105,19 @@ def plain(network, member, f, mesh, level):
 
 PLAIN = {
     "periodic": (settings_of(), mesh_of((9,), ("periodic",))),
-    "nodes, zero ends": (settings_of(zero=((True, False),)), mesh_of((8,), ("nodes",))),
+    "nodes, zero ends": (settings_of(zero_boundary=((True, False),), spacing=(0.2,)), mesh_of((8,), ("nodes",))),
     "positional": (settings_of(embedding="positional", levels=3), mesh_of((6,), ("cells",))),
     "fewer points than cells": (settings_of(bins=6), mesh_of((4,), ("periodic",))),
     "plain layers": (settings_of(residual=False), mesh_of((7,), ("nodes",))),
     "residual layers": (settings_of(residual=True), mesh_of((7,), ("nodes",))),
-    "2d": (settings_of(2, bins=3, zero=((True, True), (False, True))), mesh_of((5, 6), ("cells", "nodes"))),
+    "2d": (
+        settings_of(2, bins=3, zero_boundary=((True, True), (False, True)), spacing=(0.2, 0.1)),
+        mesh_of((5, 6), ("cells", "nodes")),
+    ),
+    "2d, parabola": (
+        settings_of(2, bins=3, zero_boundary=((True, True), (False, True)), boundary_factor="parabola"),
+        mesh_of((5, 6), ("cells", "nodes")),
+    ),
     "2d periodic": (settings_of(2, layers=1), mesh_of((6, 4), ("periodic", "periodic"))),
 }
 
@@ -199,7 +210,7 @@ def test_no_weight_is_left_at_zero_or_drawn_twice():
     assert len(set(firsts)) == len(firsts)
 
 
-def test_levels_begin_as_far_apart_as_told():
+def test_level_embeddings_start_at_their_scale():
     """The rows of the first map that see the level are scaled, nothing else; at 0 all levels are one."""
     settings = settings_of()
     usual, near = MemberFNO(settings, 1).initialise([3]), MemberFNO(settings, 1)
@@ -327,7 +338,7 @@ def test_shifting_the_input_shifts_the_features_where_position_is_ignored():
 
 @pytest.mark.parametrize("zero", [((True, True),), ((True, False),), ((False, True),)])
 def test_hard_zero_ends_are_zeros(zero):
-    settings, mesh = settings_of(zero=zero), mesh_of((9,), ("nodes",))
+    settings, mesh = settings_of(zero_boundary=zero, spacing=(0.25,)), mesh_of((9,), ("nodes",))
     mean, _ = network_of(settings, [1, 2])(inputs_of(settings, mesh), mesh, 0)
     start, end = zero[0]
     assert bool((mean[..., 0] == 0).all()) == start
@@ -335,14 +346,17 @@ def test_hard_zero_ends_are_zeros(zero):
     assert (mean[..., 1:-1] != 0).all()
 
 
-def test_hard_zero_sides_in_two_dimensions():
+@pytest.mark.parametrize("kind", ["saturating", "parabola"])
+def test_hard_zero_sides_in_two_dimensions(kind):
     mesh = mesh_of((9, 5), ("nodes", "nodes"))
-    factor = boundary_factor(mesh, ((True, True), (False, True)), torch.zeros((), dtype=torch.float64))
+    ends = ((True, True), (False, True))
+    settings = settings_of(2, zero_boundary=ends, boundary_factor=kind, spacing=(0.01, 0.02))
+    factor = boundary_factor(mesh, settings, torch.zeros((), dtype=torch.float64))
     assert (factor[0] == 0).all()
     assert (factor[-1] == 0).all()
     assert (factor[:, -1] == 0).all()
     assert (factor[1:-1, :-1] > 0).all()
-    assert factor.max() == 1
+    assert factor.max() == pytest.approx(1.0, abs=1e-4)
 
 
 @pytest.mark.parametrize("embedding", ["onehot", "positional"])
@@ -395,7 +409,7 @@ def test_masks_switch_channels_off():
     torch.testing.assert_close(features, network.features(f, mesh, 0, each), rtol=0, atol=0)
 
 
-def test_all_channels_off_leave_the_bias():
+def test_with_all_channels_off_the_bias_remains():
     settings, mesh = settings_of(), mesh_of((6,), ("periodic",))
     network = network_of(settings, [1])
     nothing = [torch.zeros(1, 1, settings.width, dtype=torch.float64)] * settings.layers
@@ -424,22 +438,33 @@ def test_pooling_averages_constants_exactly():
 
 
 def test_settings_survive_json():
-    settings = settings_of(2, zero=((True, False), (False, False)), embedding="positional")
+    settings = settings_of(
+        2, zero_boundary=((True, False), (False, False)), spacing=(0.5, 0.25), embedding="positional"
+    )
     assert NetworkSettings.from_json(settings.as_json()) == settings
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dim": 3, "modes": (2, 2, 2)}, "3 axes"),
         ({"modes": (2, 2)}, "one number per axis"),
         ({"modes": (0,)}, "1 mode or more"),
         ({"embedding": "one-hot"}, "onehot or positional"),
         ({"width": 0}, "width"),
         ({"bins": 0}, "bins"),
-        ({"zero": ((True, True), (True, True))}, "one pair"),
+        ({"zero_boundary": ((True, True), (True, True))}, "one pair"),
+        ({"zero_boundary": ((True, True),)}, "needs the spacing"),
+        ({"boundary_factor": "tent"}, "saturating or parabola"),
+        ({"padding": 1.0}, "more than 1"),
     ],
 )
-def test_impossible_settings_are_refused(changes, message):
+def test_impossible_settings_raise_errors(changes, message):
     with pytest.raises(SurrogateError, match=message):
         settings_of(**changes)
+
+
+def test_the_networks_own_layers_are_for_one_or_two_axes():
+    """Settings may have more: a network of the caller's own uses them."""
+    settings = NetworkSettings(in_channels=1, out_channels=1, levels=1, dim=3, modes=(2, 2, 2))
+    with pytest.raises(SurrogateError, match=r"1 or 2 axes, got 3.*network_factory"):
+        MemberFNO(settings, 2)

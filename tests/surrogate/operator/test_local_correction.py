@@ -26,7 +26,7 @@ def mesh_of(*shape, layout="nodes"):
 
 
 def network_of(dim=1, levels=3, **changes):
-    """A network whose corrections are not zero, as they are at the start."""
+    """A network with random corrections; initial ones are zero."""
     settings = NetworkSettings(
         in_channels=1,
         out_channels=2,
@@ -77,7 +77,7 @@ def without(network):
         ("nodes", 9, 1 / 32, (0, 1, 9)),
     ],
 )
-def test_layers_work_on_points_as_far_apart_as_the_coarsest_mesh(layout, n, spacing, expected):
+def test_layers_work_at_the_spacing_of_the_coarsest_mesh(layout, n, spacing, expected):
     mesh = mesh_of(n, layout=layout)
     coarse, ((start, stride),) = working_mesh(mesh, (spacing,))
     assert (start, stride, len(coarse.axes[0])) == expected
@@ -141,11 +141,11 @@ def test_equals_a_plain_version(layout, level):
         else:
             v = CubicSpline(x, v, axis=1)(z)
         for correction in network.corrections[:level]:
-            v = v + correction(correction, member, v, z, layout == "periodic")
+            v = v + plain_correction(correction, member, v, z, layout == "periodic")
         np.testing.assert_allclose(mean[member, example].numpy(), v, rtol=0, atol=1e-12)
 
 
-def correction(correction, member, v, z, periodic):
+def plain_correction(correction, member, v, z, periodic):
     out = np.zeros_like(v)
     for j, at in enumerate(z):
         seen = list(v[:, j])
@@ -165,7 +165,7 @@ def correction(correction, member, v, z, periodic):
 
 
 def test_hard_zero_boundaries_stay_zero():
-    network = network_of(dim=2, zero=((True, True), (False, True)))
+    network = network_of(dim=2, zero_boundary=((True, True), (False, True)))
     mesh = mesh_of(17, 13)
     with torch.no_grad():
         mean, _ = network(inputs_of(mesh), mesh, 2)
@@ -201,7 +201,7 @@ def test_levels_together_equal_levels_one_by_one():
                 torch.testing.assert_close(ours, alone, rtol=0, atol=1e-12)
 
 
-def test_minibatches_share_a_pass_where_layers_work_alike():
+def test_minibatches_share_a_pass_where_layers_work_on_the_same_mesh():
     network, f = network_of(), torch.zeros(2, 1, 1, 9)
     drawn = [(level, mesh_of(n), f, f) for level, n in enumerate((9, 17, 26))]
     assert [[one[0] for one in group] for group in passes(network, drawn)] == [[0, 1], [2]]
@@ -233,13 +233,13 @@ def test_the_fast_preset_corrects_in_one_dimension_and_finds_the_spacing():
 @pytest.mark.parametrize(
     "changes", [{"stencil_radius": -1}, {"stencil_radius": 1, "spacing": ()}, {"correction_width": 0}]
 )
-def test_impossible_settings_are_refused(changes):
+def test_impossible_settings_raise_errors(changes):
     with pytest.raises(SurrogateError, match=r"network: (stencil_radius|correction_width)"):
         network_preset("fast", get_task("burgers").domain, **changes)
 
 
 def test_ten_fine_examples_teach_a_local_difference():
-    """Fine outputs are the coarse ones bent: tanh 2v. What bends is seen at every point, whatever the input."""
+    """Fine outputs are tanh 2v of the coarse ones: every point is an example of this map, whatever the input."""
     domain = Domain(1, 1, (Grid((17,), ("periodic",)), Grid((68,), ("periodic",))), ((False, False),))
     rng = np.random.default_rng(0)
 
@@ -264,7 +264,7 @@ def test_ten_fine_examples_teach_a_local_difference():
 
 
 @pytest.mark.parametrize(("width", "expected"), [(0.3, True), (0.1, True), (0.02, False)])
-def test_points_resolve_what_is_wider_than_they_are_apart(width, expected):
+def test_points_resolve_functions_wider_than_their_spacing(width, expected):
     mesh = mesh_of(65)
     x = torch.linspace(0, 1, 65, dtype=torch.float64)
     places = torch.linspace(0.2, 0.8, 20, dtype=torch.float64)[:, None]
@@ -294,7 +294,7 @@ def heated(n, width, seed):
 
 
 def test_inputs_between_the_coarse_points_are_seen():
-    """Narrow sources: most of their heat falls between the coarse nodes, and fine solutions depend on all of it."""
+    """Narrow sources lie mostly between the coarse nodes, and fine solutions depend on all of them."""
     domain, coarse, fine = heated(60, 0.02, 0)
     data = Dataset(domain, [coarse[0][:40], fine[0][40:]], [coarse[1][:40], fine[1][40:]])
     test = heated(40, 0.02, 1)[2]

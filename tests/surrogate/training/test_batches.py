@@ -88,7 +88,7 @@ def test_a_batch_is_shared_in_proportion(sizes, batch, expected):
 
 @pytest.mark.parametrize(("shape", "layout"), [((24,), "cells"), ((13, 17), "nodes"), ((12, 18), "periodic")])
 def test_strided_subsets_are_the_right_points(shape, layout):
-    """Values tell their point, so each must stand where the mesh says; all offsets occur."""
+    """Values encode their point, so each must be at its place in the mesh; all offsets occur."""
     domain = domain_of(shape, layout=layout)
     batches = batches_of(data_of(domain, (5,)), batch=3, points=4)
     stride = batches.strides[0]
@@ -143,7 +143,7 @@ def test_folds_are_disjoint_and_of_the_right_size():
     assert [len(member[0]) for member in folds((20,), 0.0, 3, seed=0)] == [0, 0, 0]
 
 
-def test_nobody_leaves_everything_out():
+def test_every_member_has_examples_to_train_on():
     for n in range(1, 30):
         assert all(len(member[0]) < n for member in folds((n,), 0.5, 5, seed=0))
 
@@ -155,6 +155,7 @@ def test_rows_added_later_change_nothing_for_those_before():
             assert set(before[0].tolist()) <= set(after[0].tolist())
 
 
-def test_periods_leave_room_where_a_domain_is_not_periodic():
+def test_periods_are_longer_where_a_domain_is_not_periodic():
     domain = Domain(1, 1, (Grid((8, 9), ("periodic", "nodes")),), ((False, False), (True, True)))
-    assert domain_mesh(domain, 0) == Mesh.of(domain.grids[0].axes, (1.0, 1.25))
+    assert domain_mesh(domain, 0) == Mesh.of(domain.grids[0].axes, (1.0, 1.5))
+    assert domain_mesh(domain, 0, padding=1.25) == Mesh.of(domain.grids[0].axes, (1.0, 1.25))

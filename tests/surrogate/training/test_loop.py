@@ -29,7 +29,7 @@ def test_schedules(schedule):
 
 
 class Parabolas:
-    """Members that slide down (x - target)^2 each, with a poison for one of them at given steps."""
+    """Members that minimise (x - target)^2 each; one has a NaN or large loss at given steps."""
 
     def __init__(self, members=3, poison=(), victim=1):
         self.x = torch.zeros(members, 2, dtype=torch.float64, requires_grad=True)
@@ -65,7 +65,7 @@ def test_the_loop_minimises_every_member():
     assert problem.restarts == []
 
 
-def test_a_member_that_diverges_is_restarted_and_the_others_notice_nothing():
+def test_a_member_that_diverges_is_restarted_and_the_others_are_unchanged():
     healthy, poisoned = Parabolas(), Parabolas(poison=[60])
     healthy.train()
     history = poisoned.train()
@@ -104,14 +104,14 @@ def test_the_members_of_a_network_are_untouched_by_one_that_dies():
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e6])
 def test_what_counts_as_diverged(bad):
-    """Not finite, or ten thousand times what it began with, which is 61 for this member."""
+    """Not finite, or ten thousand times the first loss, which is 61 for this member."""
     problem = Parabolas()
     normal = problem.objective
     problem.objective = lambda: normal() + torch.tensor([0.0, 0.0, bad if problem.step == 26 else 0.0])
     assert problem.train().events == ["member 2 diverged at step 25 and was restarted"]
 
 
-def test_a_large_loss_to_begin_with_is_not_divergence():
+def test_a_large_first_loss_is_not_divergence():
     problem = Parabolas()
     normal = problem.objective
     problem.objective = lambda: normal() + 1e6
@@ -166,15 +166,15 @@ def test_a_step_of_the_network_equals_torchs_adamw():
         ({"rate": 0.0}, "rate 0"),
         ({"schedule": "linear"}, "onecycle, cosine or constant"),
         ({"loss": "mse"}, "likelihood or composite"),
-        ({"out_of_fold": 0.6}, "out_of_fold"),
+        ({"out_of_fold_share": 0.6}, "out_of_fold_share"),
     ],
 )
-def test_impossible_settings_are_refused(changes, message):
+def test_impossible_settings_raise_errors(changes, message):
     with pytest.raises(SurrogateError, match=message):
         TrainingSettings(**changes)
 
 
-def test_few_examples_are_held_small_and_their_levels_alike():
+def test_few_examples_have_more_weight_decay_and_closer_level_embeddings():
     settings = TrainingSettings(small_data_size=400, weight_decay=0.01)
     many, some, small_data_size = (settings.of_fit(sizes, warm=False) for sizes in ((200, 200), (150, 50), (2, 2)))
     assert (many.weight_decay, many.level_embedding_scale) == (0.01, 1.0)

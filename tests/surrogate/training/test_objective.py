@@ -1,4 +1,4 @@
-"""What training minimises: exact likelihoods, and steps that are recorded and replayed."""
+"""What training minimises: exact likelihoods and the composite loss."""
 
 import math
 
@@ -7,11 +7,7 @@ import pytest
 import torch
 from torch.distributions import Independent, MultivariateNormal, Normal
 
-from mrafno.data.dataset import Normaliser
-from mrafno.surrogate.operator.fno import MemberFNO, NetworkSettings
-from mrafno.surrogate.training import objective
-from mrafno.surrogate.training.batches import Batches, values_per_example
-from mrafno.surrogate.training.loop import TrainingSettings, adam, train
+from mrafno.surrogate.training.batches import values_per_example
 from mrafno.surrogate.training.objective import (
     LOG_VAR_BOUNDS,
     bounded,
@@ -19,7 +15,7 @@ from mrafno.surrogate.training.objective import (
     negative_log_likelihood,
     network_objective,
 )
-from tests.told_examples import SEEDS, data_of, domain_of, network_and_batches
+from tests.told_examples import data_of, domain_of, network_and_batches
 
 
 @pytest.mark.parametrize("shape", [(2, 9), (3, 4, 5)])
@@ -114,7 +110,7 @@ def test_only_composite_keeps_the_variance_from_the_shared_layers(loss):
         network, batches = network_and_batches(loss)
         with torch.no_grad():
             network.variance_out.bias += bias
-        network_objective(network, batches, loss, record=False)().sum().backward()
+        network_objective(network, batches, loss)().sum().backward()
         gradients.append({name: p.grad for name, p in network.named_parameters()})
     for name, gradient in gradients[0].items():
         assert torch.equal(gradient, gradients[1][name]) == (loss == "composite" and not name.startswith("variance"))
@@ -129,85 +125,3 @@ def test_losses_of_zero_targets_and_perfect_means_have_finite_gradients(loss):
             gradients = torch.autograd.grad(value.sum(), (mean, log_var))
             assert value.isfinite().all()
             assert all(g.isfinite().all() for g in gradients)
-
-
-# Recorded steps.
-
-
-@pytest.fixture
-def recorders(monkeypatch):
-    """All recorders of a test, in which steps are recorded from the third of a kind on."""
-    made = []
-
-    class Noted(objective._Recorder):
-        def __init__(self, loss):
-            super().__init__(loss)
-            made.append(self)
-
-    monkeypatch.setattr(objective, "_Recorder", Noted)
-    monkeypatch.setattr(objective, "_WORTH", 3)
-    objective._recorder.cache_clear()
-    yield made
-    objective._recorder.cache_clear()
-
-
-def replayed_steps(recorders):
-    """How many steps each of them replayed."""
-    return [recorder.steps - 2 for recorder in recorders if recorder.recording is not None]
-
-
-def trained(kind, iterations, rows=(12, 5), weight=1.0, fft=None, record=True, **settings):
-    """Weights and losses of two members after some steps."""
-    domain = domain_of((9,), (17,))
-    data = data_of(domain, rows)
-    network_settings = NetworkSettings(in_channels=1, out_channels=1, levels=2, dim=1, width=6, modes=(3,), **settings)
-    network = MemberFNO(network_settings, 2).initialise([1, 2])
-    for layer in network.layers:
-        layer.fft = fft
-    chosen = TrainingSettings(iterations=iterations, batch=6, loss=kind)
-    batches = Batches(data, Normaliser.fit(data), chosen, SEEDS[:2])
-    found = network_objective(network, batches, kind, record=record)
-    history = train(lambda: found() * torch.tensor([1.0, weight]), adam(network, chosen), chosen)
-    return [p.detach().clone() for p in network.parameters()], history.losses
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings"),
-    [("likelihood", {}), ("composite", {"stencil_radius": 1, "spacing": (0.125,)}), ("composite", {"fft": True})],
-)
-@pytest.mark.parametrize("rows", [(12, 5), (12, 0)])
-def test_replayed_steps_give_the_same_bits(recorders, kind, settings, rows):
-    """Also where a level has no examples, so that its corrections have no derivative."""
-    replayed = trained(kind, 12, rows, **settings)
-    assert replayed_steps(recorders) == [10]
-    plain = trained(kind, 12, rows, record=False, **settings)
-    assert all(torch.equal(a, b) for a, b in zip(replayed[0], plain[0], strict=True))
-    assert replayed[1] == plain[1]
-
-
-def test_a_recording_serves_other_networks_and_numbers_of_the_same_kind(recorders):
-    """Eight of 12 + 5 draw as many of each level as of 13 + 5, though each counts for less."""
-    trained("composite", 4, (12, 5))
-    replayed = trained("composite", 8, (13, 5))
-    assert replayed_steps(recorders) == [10]
-    plain = trained("composite", 8, (13, 5), record=False)
-    assert all(torch.equal(a, b) for a, b in zip(replayed[0], plain[0], strict=True))
-
-
-def test_members_of_a_replayed_step_may_count_differently(recorders):
-    replayed = trained("composite", 8, weight=0.25)
-    assert replayed_steps(recorders) == [6]
-    plain = trained("composite", 8, weight=0.25, record=False)
-    for a, b in zip(replayed[0], plain[0], strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
-
-
-def test_what_cannot_be_recorded_is_computed_as_before(recorders, monkeypatch):
-    def broken(*_):
-        raise RuntimeError("no tracing here")
-
-    monkeypatch.setattr(objective, "Recording", broken)
-    with pytest.warns(UserWarning, match="could not be recorded and take longer. no tracing here"):
-        found = trained("composite", 8)
-    assert not replayed_steps(recorders)
-    assert found[1] == trained("composite", 8, record=False)[1]

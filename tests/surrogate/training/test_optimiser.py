@@ -6,7 +6,9 @@ import sys
 import pytest
 import torch
 
-from mrafno.surrogate.training.optimiser import AdamW
+from mrafno.surrogate import get_surrogate
+from mrafno.surrogate.training.optimiser import PRIVATE_NAMES, FusedAdamW, make_adamw
+from tests.told_examples import domain_of, smooth_data
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
@@ -16,7 +18,7 @@ def test_steps_equal_torchs_bit_for_bit(weight_decay, dtype):
     generator = torch.Generator().manual_seed(0)
     starts = [torch.randn(shape, generator=generator, dtype=dtype) for shape in ((3, 4), (5,), (2, 3, 4))]
     ours, theirs = ([start.clone().requires_grad_() for start in starts] for _ in range(2))
-    mine = AdamW(ours, 1e-2, weight_decay)
+    mine = FusedAdamW(ours, 1e-2, weight_decay)
     torchs = torch.optim.AdamW(theirs, lr=1e-2, weight_decay=weight_decay, fused=True)
     for step in range(6):
         for a, b in zip(ours, theirs, strict=True):
@@ -30,6 +32,31 @@ def test_steps_equal_torchs_bit_for_bit(weight_decay, dtype):
     for a, b in zip(ours, theirs, strict=True):
         assert mine.state[a].keys() == torchs.state[b].keys()
         assert all(torch.equal(value, torchs.state[b][name]) for name, value in mine.state[a].items())
+
+
+@pytest.mark.parametrize("missing", PRIVATE_NAMES)
+def test_without_a_private_name_torch_optim_is_used(monkeypatch, missing):
+    assert type(make_adamw([torch.zeros(2)], 0.1)) is FusedAdamW
+    monkeypatch.delattr(torch, missing)
+    fallback = make_adamw(iter([torch.zeros(2, requires_grad=True)]), 0.25, 0.5)
+    assert type(fallback) is torch.optim.AdamW
+    assert fallback.defaults["fused"]
+    assert (fallback.defaults["lr"], fallback.defaults["weight_decay"]) == (0.25, 0.5)
+
+
+@pytest.mark.parametrize("name", ["ensemble", "sgld", "svi", "dropout"])
+def test_fits_are_the_same_with_torch_optim(monkeypatch, name):
+    """SGLD also reads the optimiser's state."""
+    domain = domain_of((8,), (16,))
+    weights = []
+    for private in (True, False):
+        if not private:
+            # torch.optim itself calls the function at its definition in torch, so only the check is changed.
+            monkeypatch.setattr("mrafno.surrogate.training.optimiser.PRIVATE_NAMES", ("_no_such_name_",))
+        surrogate = get_surrogate(name, domain)
+        surrogate.fit(smooth_data(domain, (6, 3)), iterations=8)
+        weights.append(surrogate.weights)
+    assert all(torch.equal(value, weights[1][key]) for key, value in weights[0].items())
 
 
 def test_a_fit_does_not_load_torchs_compiler():

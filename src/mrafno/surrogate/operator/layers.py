@@ -70,7 +70,7 @@ class FourierLayer(nn.Module):
     def __init__(self, members: int, width: int, modes: tuple[int, ...], dtype: torch.dtype) -> None:
         super().__init__()
         self.modes = modes
-        #: Whether to transform by a fast transform; None lets the size decide.
+        #: Whether to use a fast transform; None chooses by size.
         self.fft: bool | None = None
         count = modes[0] if len(modes) == 1 else 2 * modes[0] * modes[1]
         self.pointwise = Linear(members, width, width, dtype)

@@ -1,15 +1,15 @@
-r"""What a finer mesh adds to a coarse one, learnt locally.
+r"""Local corrections from each level to the next finer one.
 
-A coarse solver errs where solutions are steep, and it errs there in the same way wherever that is: its error is a
-function of the solution nearby. So a network need not learn each level's operator anew. It works on points as far apart
-as those of the coarsest mesh; what it finds is interpolated to the mesh that is asked for, and on the way to each finer
-level a small network, the same at all points, adds a correction from what it sees around a point:
+The error of a coarse solver depends mainly on the solution nearby: it is large where solutions are steep, in the same
+way everywhere. So the levels need no operators of their own. The network works on points with the spacing of the
+coarsest mesh; its mean is interpolated to the mesh of the prediction, and for each finer level a small network, the
+same at all points, adds a correction that depends on the values around a point:
 
 .. math:: v^{r}(x) = v^{r-1}(x) + \mathrm{FFN}_r\left(v^{r-1}(x),\;
     v^{r-1}(x \pm k h_a) - v^{r-1}(x), \; k = 1 \dots K\right)
 
-with :math:`h_a` the spacing of the coarsest mesh along axis a. Ten fine solutions of burgers have a thousand places to
-learn this from, though they are far too few to learn an operator from.
+with :math:`h_a` the spacing of the coarsest mesh along axis a. Ten fine solutions of burgers are too few examples of an
+operator, but their thousand points are enough examples of a local correction.
 """
 
 from functools import lru_cache
@@ -24,9 +24,9 @@ from torch.nn import functional
 from mrafno.surrogate.operator.layers import Linear
 from mrafno.surrogate.operator.spectral import Mesh, Points, points_first, points_last, product_along
 
-#: Share of inputs' variation that the points where layers work may miss.
+#: Largest share of the inputs' variation that may lie between the points where the layers work.
 _LOST = 0.1
-#: Relative size of what rounding makes of a constant.
+#: Relative size of rounding errors of a constant.
 _ROUNDING = 1e-9
 
 
@@ -49,14 +49,14 @@ class LocalCorrection(nn.Module):
         self.last = Linear(members, width, channels, dtype)
 
     def forward(self, values: Tensor, mesh: Mesh) -> Tensor:
-        """What to add to ``(M, *points, B, C)``."""
+        """The correction of values ``(M, *points, B, C)``."""
         seen = neighbourhood(values, mesh, self.spacing, self.stencil_radius)
         hidden = functional.gelu(self.second(functional.gelu(self.first(seen))))
         correction: Tensor = self.last(hidden)
         return correction
 
     def start(self, member: int) -> None:
-        """A member begins without a correction."""
+        """Set a member's correction to zero."""
         self.last.weight[member] = 0.0
         self.last.bias[member] = 0.0
 
@@ -65,7 +65,7 @@ class LocalCorrection(nn.Module):
 def working_mesh(mesh: Mesh, spacing: tuple[float, ...]) -> tuple[Mesh, tuple[tuple[int, int], ...]]:
     """The points of a mesh that are about as far apart as ``spacing``, and the (start, stride) of each axis.
 
-    As many are left out at the start of an axis as at its end.
+    Equally many points are omitted at the start and at the end of an axis.
     """
     slices = []
     for points, period, wanted in zip(mesh.axes, mesh.periods, spacing, strict=True):
@@ -86,7 +86,7 @@ def thin(values: Tensor, slices: tuple[tuple[int, int], ...]) -> Tensor:
 
 
 def interpolate(values: Tensor, coarse: Mesh, mesh: Mesh) -> Tensor:
-    """Functions ``(M, *points of coarse, B, C)`` on another mesh, by cubic splines, or left alone if they are on it."""
+    """Functions ``(M, *points of coarse, B, C)`` on another mesh, by cubic splines; unchanged if it is the same."""
     for axis in range(len(mesh.axes)):
         if coarse.axes[axis] == mesh.axes[axis]:
             continue
@@ -98,7 +98,7 @@ def interpolate(values: Tensor, coarse: Mesh, mesh: Mesh) -> Tensor:
 
 
 def resolves(mesh: Mesh, spacing: tuple[float, ...], values: Tensor) -> bool:
-    """Whether the points of a mesh that are ``spacing`` apart tell what functions ``(n, C, *grid)`` are like."""
+    """Whether functions ``(n, C, *grid)`` are resolved by the points of a mesh that are ``spacing`` apart."""
     worked, slices = working_mesh(mesh, spacing)
     lost = values - points_last(interpolate(points_first(thin(values, slices)[None]), worked, mesh))[0]
     varying = values - values.mean(tuple(range(2, values.ndim)), keepdim=True)
@@ -107,7 +107,7 @@ def resolves(mesh: Mesh, spacing: tuple[float, ...], values: Tensor) -> bool:
 
 
 def neighbourhood(values: Tensor, mesh: Mesh, spacing: tuple[float, ...], stencil_radius: int) -> Tensor:
-    """Functions ``(M, *points, B, C)`` and how much they change to each side, ``C (1 + 2 reach dim)`` channels."""
+    """Functions ``(M, *points, B, C)`` and their changes to each side, ``C (1 + 2 radius dim)`` channels."""
     seen = [values]
     for axis in range(len(mesh.axes)):
         matrix = _changes_matrix(
@@ -135,9 +135,9 @@ def _spline_matrix(source: Points, target: Points, periodic: bool, dtype: torch.
 def _changes_matrix(
     points: Points, spacing: float, stencil_radius: int, periodic: bool, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """Matrix ``(2 reach x points, points)`` of the changes from each point to those at multiples of ``spacing``.
+    """Matrix ``(2 radius x points, points)`` of the changes from each point to those at multiples of ``spacing``.
 
-    Between points functions are taken as linear; beyond the ends of an axis they stay as they are at the end.
+    Functions are interpolated linearly between points and are constant beyond the ends of an axis.
     """
     x = np.asarray(points)
     steps = [k for k in range(-stencil_radius, stencil_radius + 1) if k]

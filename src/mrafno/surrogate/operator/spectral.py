@@ -5,17 +5,17 @@ Along one axis with points :math:`x_j`, quadrature weights :math:`w_j` and perio
 .. math:: c_k = \sum_j \frac{w_j}{L} f(x_j) e^{-2 \pi i k x_j / L}, \qquad
     f(x) = \sum_{k < K} s_k \operatorname{Re}\left(c_k e^{2 \pi i k x / L}\right), \quad s_0 = 1, \; s_k = 2
 
-Only K of many modes survive, so a product with a fixed real matrix of 2K columns is faster on a CPU than a fast
-transform unless K is a large part of the grid; it also needs no uniform spacing, so the points of a strided training
-grid go in as they are. :func:`use_fft` decides between the two; both give the same numbers.
+Only K of many modes are kept, so a product with a fixed real matrix of 2K columns is faster on a CPU than a fast
+transform unless K is a large part of the grid. It also needs no uniform spacing, so strided training grids need no
+resampling. :func:`use_fft` chooses between the two; both give the same numbers.
 
 In two dimensions the modes are (k1, k2) and (-k1, k2), k1 and k2 from 0 on: Q = 2 K1 K2 of them (Q = K in one).
 A spectrum has the shape ``(members, Q, 2, batch, channels)`` with real and imaginary parts on the axis of two, which
-is what the product with the weights of each mode wants.
+is the layout for the product with the weights of each mode.
 
 Functions are held points first, ``(members, *points, batch, channels)``, and the last axis of a grid comes first of
-the points. So the products from the left that make up a transform leave the modes where a spectrum has them, and
-nothing is ever reordered.
+the points. So the products from the left that make up a transform leave the modes in the order of a spectrum, and
+nothing is ever permuted.
 """
 
 import math
@@ -37,8 +37,8 @@ Points = tuple[float, ...]
 class Mesh:
     """Where functions are sampled: the points along each axis, and the Fourier period of each axis.
 
-    A period of 1 means that the functions are periodic on the unit box; a longer one leaves room for them to go from
-    one end to the other.
+    A period of 1 means that the functions are periodic on the unit box; with a longer one their values at the two ends
+    may differ.
     """
 
     axes: tuple[Points, ...]
@@ -61,20 +61,20 @@ class Mesh:
 
 
 def weights(points: Points, period: float) -> NDArray[np.float64]:
-    """Quadrature weights on [0, 1]: each point stands for what lies nearest to it (the trapezoidal rule on nodes)."""
+    """Quadrature weights on [0, 1]: the length nearest to each point (the trapezoidal rule on nodes)."""
     x = np.asarray(points)
     if period == 1.0:
         gaps = np.diff(x, append=x[0] + 1.0)
         if np.ptp(gaps) < 1e-9:
             return np.full(len(x), 1.0 / len(x))
-        # A stride that does not divide the axis, or nodes of which the last is the first again.
+        # A stride that does not divide the axis, or nodes whose last point is the periodic image of the first.
         return np.asarray((gaps + np.roll(gaps, 1)) / 2)
     edges = np.concatenate([[0.0], (x[1:] + x[:-1]) / 2, [1.0]])
     return np.diff(edges)
 
 
 def points_first(values: Tensor) -> Tensor:
-    """A view of functions ``(M, B, C, *grid)`` as the layers want them, ``(M, *points, B, C)``."""
+    """A view of functions ``(M, B, C, *grid)`` with the layout of the layers, ``(M, *points, B, C)``."""
     return values.permute(0, *range(values.ndim - 1, 2, -1), 1, 2)
 
 
@@ -94,7 +94,7 @@ def product_along(values: Tensor, matrix: Tensor, axis: int) -> Tensor:
     return together.view(len(flat), -1, len(matrix)).transpose(1, 2).reshape(*before, -1, *after)
 
 
-#: Libraries are slow at products with fewer columns: such are made the other way round.
+#: Libraries are slow at products with fewer columns: these are computed transposed.
 NARROW = 16
 
 
@@ -121,7 +121,7 @@ def _last_axis(points: Points, period: float, modes: int, inverse: bool) -> NDAr
     angle = 2 * np.pi / period * np.outer(np.arange(modes), points)
     both = np.stack([np.cos(angle), -np.sin(angle)], axis=1).reshape(2 * modes, len(points))
     if inverse:
-        # Modes above zero stand for themselves and their conjugates.
+        # Modes above zero represent themselves and their conjugates.
         return np.asarray((both * np.repeat(np.where(np.arange(modes) == 0, 1.0, 2.0), 2)[:, None]).T)
     return np.asarray(both * (weights(points, period) / period))
 
@@ -234,7 +234,7 @@ class _FourierLayer(torch.autograd.Function):
 
 
 def _zero_modes(synthesis: tuple[Tensor, ...]) -> tuple[int, ...]:
-    """Where the constant is among the modes; in two dimensions it occurs twice, as k1 = 0 and as -k1 = 0."""
+    """Indices of the constant mode; with two axes it occurs twice, as k1 = 0 and as -k1 = 0."""
     return (0,) if len(synthesis) == 1 else (0, synthesis[1].shape[1] // 4)
 
 
@@ -250,7 +250,7 @@ def fourier_layer(
     """W v + b + the lowest modes of v times their weights, for ``v`` of shape ``(M, *points, B, C)``.
 
     ``weight`` is ``(M, Q, C, 2 C')``, ``local`` ``(M, C', C)`` and ``bias`` ``(M, C', 1)``. ``fft`` forces one of the
-    two ways to transform; None lets the size decide.
+    two transforms; None chooses by size.
     """
     if fft if fft is not None else use_fft(mesh, modes):
         through_modes = _convolve_fft(values, weight, mesh, modes)

@@ -1,1 +1,1 @@
-"""How a network is trained: minibatches, the objective, the optimiser, the loop, and what happens on divergence."""
+"""Training of networks: minibatches, the objective, the optimiser, the loop, and members that diverge."""

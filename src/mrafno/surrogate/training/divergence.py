@@ -1,29 +1,71 @@
-"""What becomes of members that diverge: a course of training of their own, while the others keep what they learnt."""
+"""Training of all members, and of those that diverge once more, while the others keep their weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from mrafno.errors import TrainingError
 from mrafno.surrogate.operator.fno import MemberFNO
-from mrafno.surrogate.training.loop import History, TrainingSettings
+from mrafno.surrogate.training.batches import Batches
+from mrafno.surrogate.training.loop import History, TrainingSettings, adam, train
+from mrafno.surrogate.training.objective import Objective, network_objective
+from mrafno.surrogate.training.optimiser import Optimiser
 
-#: Further courses that a member gets which diverged in its first.
+#: How often a member that diverged is trained again, each time at half the learning rate.
 _ATTEMPTS = 2
 
 
-def make_up(
+def train_members(
+    network: MemberFNO,
+    batches: Batches,
+    settings: TrainingSettings,
+    *,
+    watch: Callable[[int, list[float]], None] | None = None,
+    restart: Callable[[int, int], None] | None = None,
+    objective: Objective | None = None,
+    optimiser: Optimiser | None = None,
+    after_step: Callable[[int], None] | None = None,
+    masks: Callable[[int], Sequence[Tensor]] | None = None,
+) -> History:
+    """Train all members in place, and those that diverged once more.
+
+    Args:
+        watch, after_step: see :func:`mrafno.surrogate.training.loop.train`.
+        restart: ``restart(member, times)`` initialises a member that diverged; None makes divergence an error.
+        objective, optimiser: instead of the network's average loss and Adam.
+        masks: dropout masks for a batch of a given size.
+    """
+
+    def schedule(rate: float, optimiser: Optimiser | None) -> History:
+        chosen = settings.changed(rate=rate)
+        return train(
+            objective or network_objective(network, batches, settings.loss, masks),
+            optimiser or adam(network, chosen),
+            chosen,
+            watch=watch,
+            restart=restart,
+            after_step=after_step,
+        )
+
+    history = schedule(settings.rate, optimiser)
+    if restart is not None:
+        retrain_diverged(network, history, settings, lambda rate: schedule(rate, None), restart)
+    _check_finite(network, settings)
+    return history
+
+
+def retrain_diverged(
     network: MemberFNO,
     history: History,
     settings: TrainingSettings,
-    course: Callable[[float], History],
+    schedule: Callable[[float], History],
     restart: Callable[[int, int], None],
 ) -> None:
-    """Train once more what was restarted late or ended broken, in place; the history hears of it.
+    """Train members again, in place, that were restarted late or have weights that are not finite.
 
-    A member that was restarted on the way has had less training than the others. ``course`` trains the whole network at
-    a given rate, and afterwards the other members get back the weights they had.
+    A member that was restarted during training has had fewer iterations than the others. ``schedule`` trains the whole
+    network at a given rate; afterwards the other members get their weights back. The history records each attempt.
     """
     lost = _lost(network, history, settings)
     for attempt in range(1, _ATTEMPTS + 1):
@@ -32,7 +74,7 @@ def make_up(
         kept = {name: value.clone() for name, value in detached(network).items()}
         for member in lost:
             restart(member, 1000 + attempt)
-        again = course(settings.rate / 2**attempt)
+        again = schedule(settings.rate / 2**attempt)
         history.events += [f"member {member} was trained once more" for member in sorted(lost)]
         well = [member for member in range(network.members) if member not in lost]
         for name, value in detached(network).items():
@@ -45,7 +87,7 @@ def make_up(
         raise _diverged(lost, settings)
 
 
-def refuse_broken(network: MemberFNO, settings: TrainingSettings) -> None:
+def _check_finite(network: MemberFNO, settings: TrainingSettings) -> None:
     """Raise if a weight is not finite."""
     broken = _broken(network)
     if broken:
@@ -53,7 +95,7 @@ def refuse_broken(network: MemberFNO, settings: TrainingSettings) -> None:
 
 
 def detached(network: MemberFNO) -> dict[str, Tensor]:
-    """A network's weights, sharing its memory."""
+    """The weights of a network, without gradients, sharing its memory."""
     return {name: value.detach() for name, value in network.state_dict().items()}
 
 
@@ -72,6 +114,6 @@ def _broken(network: MemberFNO) -> set[int]:
 
 def _diverged(members: set[int], settings: TrainingSettings) -> TrainingError:
     return TrainingError(
-        f"training: members {sorted(members)} diverged again and again. "
+        f"training: members {sorted(members)} diverged repeatedly. "
         f"Lower the learning rate (now {settings.rate:g}) or check the data for outliers."
     )

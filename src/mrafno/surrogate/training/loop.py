@@ -1,6 +1,6 @@
-"""The one training loop: a network with a member axis, fitted to examples on several grids.
+"""The training loop: a network with a member axis, fitted to examples on several grids.
 
-One pass trains all members; see :mod:`mrafno.surrogate.training.objective` for what is minimised.
+One pass trains all members; :mod:`mrafno.surrogate.training.objective` has the losses.
 """
 
 import math
@@ -14,20 +14,20 @@ from mrafno.errors import SurrogateError, TrainingError
 from mrafno.surrogate.operator.fno import MemberFNO
 from mrafno.surrogate.training.memory import steady_memory
 from mrafno.surrogate.training.objective import Loss, Objective
-from mrafno.surrogate.training.optimiser import AdamW, Optimiser
+from mrafno.surrogate.training.optimiser import Optimiser, make_adamw
 
 Schedule = Literal["onecycle", "cosine", "constant"]
 
-#: A member whose loss is not finite, or has grown to this many times what it began with, has diverged.
+#: A member has diverged if its loss is not finite or this many times as large as its first one.
 DIVERGED = 1e4
 _MAX_RESTARTS = 5
-#: Steps between looks at the losses, which is also how often a progress bar hears of them.
+#: Steps between two checks of the losses, which are also the steps at which progress is reported.
 _LOOK = 25
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """How to train.
+    """Settings of the training.
 
     Attributes:
         iterations: steps of the optimiser.
@@ -35,21 +35,21 @@ class TrainingSettings:
         rate: largest learning rate of Adam.
         schedule: ``onecycle`` (up, then down to zero), ``cosine`` (down to zero), ``constant``.
         weight_decay: decoupled weight decay.
-        few: number of examples n below which weight decay grows, as (few / n) squared up to a hundredfold; 0 for never.
-            A network with little to go by is better off small, and one that has learnt little by heart forgets it.
-            Also, the rarer a level is, the more alike all begin, see ``level_embedding_scale``; and fits of a run on
+        small_data_size: number of examples n below which weight decay grows, as (small_data_size / n) squared, at
+            most a hundredfold; 0 for never. It regularises networks that have few examples. Below it the level
+            embeddings of rare levels also start closer together, see ``level_embedding_scale``, and fits of a run on
             less than a fourth or half as many examples have fewer iterations.
-        apart: how far apart the levels begin in a fit from scratch, from 0, where a fine solution is taken for a coarse
-            one until examples show otherwise, to 1, where each level has random weights of its own.
+        level_embedding_scale: scale of the initial level embeddings in a fit from scratch, from 0, where all levels
+            start with the same prediction, to 1, where each level has random weights of its own.
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
             0 for never.
         loss: ``likelihood`` or ``composite``.
-        out_of_fold: share of the examples that each network leaves out, to watch and to calibrate. The networks of an
-            ensemble leave out different ones, so that together they learn from all.
-        warm_iterations, warm_batch, warm_rate: those of a fit that goes on from the last one. It too goes through the
-            whole schedule, so that it ends at rest.
-        brief_iterations, brief_batch, brief_rate: those of one that only takes in a few examples.
-        early_iterations, early_batch: those of a short fit from scratch, which early in a run is better than going on.
+        out_of_fold_share: share of the examples that each network is not trained on, used for the out-of-fold error
+            and the calibration. The members of an ensemble have different folds, so together they see all examples.
+        warm_iterations, warm_batch, warm_rate: those of a fit that starts from the last weights. It too goes through
+            the whole schedule, so that it ends at a rate of zero.
+        brief_iterations, brief_batch, brief_rate: those of a warm fit on a few new examples.
+        early_iterations, early_batch: those of a short fit from scratch, better than a warm one early in a run.
     """
 
     iterations: int = 3000
@@ -59,7 +59,7 @@ class TrainingSettings:
     weight_decay: float = 1e-2
     points: int = 0
     loss: Loss = "composite"
-    out_of_fold: float = 0.0
+    out_of_fold_share: float = 0.0
     small_data_size: int = 0
     level_embedding_scale: float = 1.0
     warm_iterations: int = 1300
@@ -80,8 +80,8 @@ class TrainingSettings:
             raise SurrogateError(f"training: unknown schedule {self.schedule!r}. Choose onecycle, cosine or constant.")
         if self.loss not in get_args(Loss):
             raise SurrogateError(f"training: unknown loss {self.loss!r}. Choose likelihood or composite.")
-        if not 0 <= self.out_of_fold <= 0.5:
-            raise SurrogateError(f"training: out_of_fold is a share from 0 to 0.5, got {self.out_of_fold}.")
+        if not 0 <= self.out_of_fold_share <= 0.5:
+            raise SurrogateError(f"training: out_of_fold_share must be from 0 to 0.5, got {self.out_of_fold_share}.")
 
     def rate_at(self, step: int) -> float:
         """Learning rate of a step, from 0 to ``iterations - 1``."""
@@ -96,18 +96,18 @@ class TrainingSettings:
         return self.rate * 0.5 * (1 + math.cos(math.pi * (done - rise) / (1 - rise)))
 
     def of_fit(self, sizes: Sequence[int], *, warm: bool, brief: bool = False) -> "TrainingSettings":
-        """What one fit on so many examples of each level uses."""
+        """The settings of one fit on given numbers of examples per level."""
         known = [n for n in sizes if n]
         examples = max(sum(known), 1)
         changes: dict[str, Any] = {
             "weight_decay": self.weight_decay * min(max(1.0, self.small_data_size / examples) ** 2, 100.0)
         }
         if self.small_data_size and known:
-            # How levels differ is known as well as the rarest of them.
+            # The difference between levels is known only as well as the rarest level.
             changes["level_embedding_scale"] = self.level_embedding_scale * min(
                 1.0, min(known) * len(known) / self.small_data_size
             )
-        # Few examples take fewer passes.
+        # Few examples need fewer iterations.
         known_of_few = examples / self.small_data_size if self.small_data_size else 1.0
         if warm and brief:
             changes |= {"iterations": self.brief_iterations, "batch": self.brief_batch, "rate": self.brief_rate}
@@ -130,8 +130,14 @@ class TrainingSettings:
 
 @dataclass
 class History:
-    """What training went through: steps, the losses of all members at each, events in words, and the
-    step of each member's last restart."""
+    """The course of a training.
+
+    Attributes:
+        steps: the steps at which losses were checked.
+        losses: the losses of all members at these steps.
+        events: restarts of members, in words.
+        restarted: the step of each member's last restart.
+    """
 
     steps: list[int] = field(default_factory=list)
     losses: list[list[float]] = field(default_factory=list)
@@ -151,8 +157,8 @@ def train(
     """Minimise the sum of an objective's members in place.
 
     Args:
-        watch: called now and then with the step and the losses.
-        restart: ``restart(member, times)`` begins a member anew that has diverged; without it divergence is an error.
+        watch: called with the step and the losses whenever losses are checked.
+        restart: ``restart(member, times)`` initialises a member that has diverged; without it divergence is an error.
         after_step: called after every step.
     """
     history = History()
@@ -195,13 +201,13 @@ def train(
 
 
 def forget(optimiser: Optimiser, member: int) -> None:
-    """Clear an optimiser's memory of one member."""
+    """Set the optimiser's state of one member to zero."""
     for state in optimiser.state.values():
         for value in state.values():
             if isinstance(value, Tensor) and value.ndim > 0:
                 value[member] = 0.0
 
 
-def adam(network: MemberFNO, settings: TrainingSettings) -> AdamW:
+def adam(network: MemberFNO, settings: TrainingSettings) -> Optimiser:
     """Adam with decoupled weight decay."""
-    return AdamW(network.parameters(), settings.rate, settings.weight_decay)
+    return make_adamw(network.parameters(), settings.rate, settings.weight_decay)

@@ -1,12 +1,17 @@
-"""Memory that the C library keeps while it is used again and again."""
+"""Tuning of glibc's malloc while tensors are allocated and freed repeatedly."""
 
 import ctypes
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: glibc's names for what is tuned.
+#: glibc's numbers of the parameters.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
+#: What they are inside a block.
+_KEEP = {_MMAP_THRESHOLD: 1 << 30, _TRIM_THRESHOLD: (1 << 31) - 1, _TOP_PAD: 1 << 28}
+#: The defaults that mallopt(3) documents. What cannot be undone: setting a threshold switches off glibc's dynamic
+#: adjustment of it for the rest of the process, and no call switches that on again.
+_DEFAULTS = {_MMAP_THRESHOLD: 128 << 10, _TRIM_THRESHOLD: 128 << 10, _TOP_PAD: 128 << 10}
 
 _lock = threading.Lock()
 _inside = 0
@@ -14,9 +19,9 @@ _inside = 0
 
 @contextmanager
 def steady_memory() -> Iterator[None]:
-    """Let the C library keep freed memory until the outermost of these blocks ends.
+    """Let malloc keep freed memory until the outermost of these blocks ends, then restore its defaults.
 
-    Activations are large and short-lived. Returning each to the system and asking for it again costs a quarter of a
+    Activations are large and short-lived. Returning each to the system and allocating it again costs a quarter of a
     training step's time and a fifth of a prediction's.
     """
     try:
@@ -32,14 +37,10 @@ def steady_memory() -> Iterator[None]:
 
 
 def _count(tune: "ctypes._NamedFuncPointer", change: int) -> None:
-    """Count who is inside; the first to come tunes, the last to go tunes back."""
+    """Count the blocks of all threads; the first one tunes, the last one restores the defaults."""
     global _inside
     with _lock:
         before, _inside = _inside, _inside + change
-        if not before:
-            tune(_MMAP_THRESHOLD, 1 << 30)
-            tune(_TRIM_THRESHOLD, (1 << 31) - 1)
-            tune(_TOP_PAD, 1 << 28)
-        elif not _inside:
-            tune(_TRIM_THRESHOLD, 1 << 20)
-            tune(_TOP_PAD, 1 << 17)
+        if not before or not _inside:
+            for parameter, value in (_KEEP if not before else _DEFAULTS).items():
+                tune(parameter, value)

@@ -1,10 +1,17 @@
-"""Adam, without what torch.optim brings along: loading torch's compiler takes seconds at the first fit of a process."""
+"""Adam without torch.optim, which loads torch's compiler: several seconds at the first fit of a process.
+
+:class:`FusedAdamW` calls the fused step of torch.optim.AdamW directly, by names that PyTorch does not document.
+:func:`make_adamw` uses it where these names exist and torch.optim.AdamW elsewhere; both compute the same bits.
+"""
 
 from collections.abc import Iterable
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+#: Undocumented functions of torch that :class:`FusedAdamW` calls.
+PRIVATE_NAMES = ("_fused_adamw_", "_foreach_add_")
 
 
 class Optimiser(Protocol):
@@ -14,11 +21,18 @@ class Optimiser(Protocol):
     state: Any
 
     def step(self) -> Any:
-        """One step, in place."""
+        """Make one step, in place."""
 
 
-class AdamW:
+def make_adamw(parameters: Iterable[Tensor], rate: float, weight_decay: float = 0.0) -> Optimiser:
     """Adam with decoupled weight decay (Loshchilov & Hutter, 2019), all parameters in one fused step."""
+    if all(hasattr(torch, name) for name in PRIVATE_NAMES):
+        return FusedAdamW(parameters, rate, weight_decay)
+    return torch.optim.AdamW(list(parameters), lr=rate, weight_decay=weight_decay, fused=True)
+
+
+class FusedAdamW:
+    """The fused step of torch.optim.AdamW and its state, without the rest of torch.optim."""
 
     def __init__(self, parameters: Iterable[Tensor], rate: float, weight_decay: float = 0.0) -> None:
         self.param_groups: list[dict[str, Any]] = [{"params": list(parameters), "lr": rate}]
@@ -27,7 +41,7 @@ class AdamW:
 
     @torch.no_grad()
     def step(self) -> None:
-        """One step, in place; a parameter without a gradient stays as it is."""
+        """Make one step, in place; a parameter without a gradient is left unchanged."""
         for group in self.param_groups:
             moved = [parameter for parameter in group["params"] if parameter.grad is not None]
             states = [self.state.get(parameter) or self._begin(parameter) for parameter in moved]

@@ -1,0 +1,47 @@
+"""Checkpoints of earlier formats, upgraded to the present one step by step."""
+
+from collections.abc import Callable
+from typing import Any
+
+#: Format of what is written. A change that an older reader could misread raises it and adds an upgrade to UPGRADES.
+VERSION = 3
+#: The classes of the formats before 3, which did not name them, by inference.
+_EARLIER_CLASSES = {
+    "ensemble": "Ensemble",
+    "point": "Point",
+    "dropout": "Dropout",
+    "sgld": "Langevin",
+    "svi": "Variational",
+}
+
+
+def _renamed(old: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in old.items()}
+
+
+def _upgraded_from_1(values: dict[str, Any]) -> dict[str, Any]:
+    """Format 1 had other names for some settings and attributes."""
+    network = {"reach": "stencil_radius", "refined": "correction_width"}
+    training = {"few": "small_data_size", "apart": "level_embedding_scale", "held_in": "out_of_fold"}
+    return {
+        **_renamed(values, {"held_in": "out_of_fold", "learnt": "trained_levels"}),
+        "network": _renamed(values["network"], network),
+        "training": _renamed(values["training"], training),
+        "version": 2,
+    }
+
+
+def _upgraded_from_2(values: dict[str, Any]) -> dict[str, Any]:
+    """Format 2 had other names for some settings, one boundary factor, a padding by dimension, and no class."""
+    network = _renamed(values["network"], {"zero": "zero_boundary"})
+    return {
+        **_renamed(values, {"out_of_fold": "out_of_fold_count", "model": "network_class"}),
+        "network": {**network, "boundary_factor": "parabola", "padding": 1.5 if network["dim"] == 1 else 1.25},
+        "training": _renamed(values["training"], {"out_of_fold": "out_of_fold_share"}),
+        "class": _EARLIER_CLASSES.get(values["inference"], values["inference"]),
+        "version": 3,
+    }
+
+
+#: For each older format, the function that turns its description into one of the next format.
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _upgraded_from_1, 2: _upgraded_from_2}
