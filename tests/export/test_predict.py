@@ -12,7 +12,7 @@ from mrafno.grids import Grid, resample
 from mrafno.run import Run
 from mrafno.run.reader import RunReader
 from mrafno.surrogate import Surrogate
-from tests import made_runs, runs, taken
+from tests import made_runs, runs, small_surrogates
 
 
 @pytest.fixture
@@ -22,23 +22,26 @@ def inputs(tmp_path):
 
 
 def test_a_file_has_what_the_surrogate_predicts(tmp_path, inputs):
-    taken.surrogate().save(tmp_path / "checkpoint")
+    small_surrogates.surrogate().save(tmp_path / "checkpoint")
     found = predict_file(tmp_path / "checkpoint", inputs, tmp_path / "out.npz")
-    expected = taken.surrogate().predict(np.load(inputs))
+    expected = small_surrogates.surrogate().predict(np.load(inputs))
     with np.load(tmp_path / "out.npz", allow_pickle=False) as out:
         assert set(out) == {"mean", "std"}
         np.testing.assert_array_equal(out["mean"], expected.mean)
         np.testing.assert_array_equal(out["std"], expected.std)
     assert (found["shape"], found["level"], found["measured"]) == ([4, 1, 9], 1, None)
-    assert found["out_of_fold"] == {"examples": taken.surrogate().out_of_fold, "coverage": taken.surrogate().coverage}
+    assert found["out_of_fold"] == {
+        "examples": small_surrogates.surrogate().out_of_fold,
+        "coverage": small_surrogates.surrogate().coverage,
+    }
 
 
 def test_another_grid_and_level(tmp_path, inputs):
-    taken.surrogate().save(tmp_path / "checkpoint")
+    small_surrogates.surrogate().save(tmp_path / "checkpoint")
     predict_file(tmp_path / "checkpoint", inputs, tmp_path / "out.npz", level=0, grid=(21,))
     f = resample(np.load(inputs), Grid((9,), ("nodes",)), Grid((21,), ("nodes",)))
     with np.load(tmp_path / "out.npz") as out:
-        np.testing.assert_array_equal(out["mean"], taken.surrogate().predict(f, 0).mean)
+        np.testing.assert_array_equal(out["mean"], small_surrogates.surrogate().predict(f, 0).mean)
 
 
 def test_inputs_of_a_run_are_moved_as_its_task_moves_them(tmp_path, tmp_path_factory):
@@ -57,7 +60,7 @@ def test_inputs_of_a_run_are_moved_as_its_task_moves_them(tmp_path, tmp_path_fac
 
 def test_what_cannot_be_predicted(tmp_path, inputs):
     folder = tmp_path / "checkpoint"
-    taken.surrogate().save(folder)
+    small_surrogates.surrogate().save(folder)
     with pytest.raises(ExportError, match="a grid of 5x5 points does not fit functions of 1 axis"):
         predict_file(folder, inputs, tmp_path / "out.npz", grid=(5, 5))
     with pytest.raises(ExportError, match="at least 2 points"):
@@ -76,13 +79,13 @@ def test_a_run_without_a_checkpoint_or_with_a_foreign_one(tmp_path):
         pass
     with pytest.raises(CheckpointError, match="it has no checkpoint of its surrogate yet"):
         open_surrogate(tmp_path / "run")
-    taken.surrogate().save(tmp_path / "run" / "surrogate")
+    small_surrogates.surrogate().save(tmp_path / "run" / "surrogate")
     with pytest.raises(CheckpointError, match="it is of another run"):
         open_surrogate(tmp_path / "run")
 
 
 def test_what_is_far_from_everything_learnt_is_warned_of(tmp_path, inputs):
-    surrogate = copy.copy(taken.surrogate())
+    surrogate = copy.copy(small_surrogates.surrogate())
     surrogate.out_of_fold, surrogate.coverage = 3, {"0.5": 1.0, "0.9": 1.0}
     surrogate.save(tmp_path / "checkpoint")
 

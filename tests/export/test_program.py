@@ -9,13 +9,13 @@ from mrafno.export import program
 from mrafno.export.program import GridSurrogate
 from mrafno.surrogate import Ensemble, input_channels
 from mrafno.surrogate.operator import spectral
-from tests import taken
+from tests import small_surrogates
 
 
 @pytest.mark.parametrize("dim", [1, 2])
 @pytest.mark.parametrize("name", ["ensemble", "point", "dropout", "sgld", "svi"])
 def test_every_way_of_inference_gives_its_own_prediction(name, dim):
-    surrogate = taken.surrogate(name, dim, "float64")
+    surrogate = small_surrogates.surrogate(name, dim, "float64")
     network = GridSurrogate(surrogate)
     f = network.inputs(5)
     mean, std = (value.numpy() for value in network(torch.as_tensor(f)))
@@ -27,7 +27,7 @@ def test_every_way_of_inference_gives_its_own_prediction(name, dim):
 
 def test_single_precision_loses_no_digits_to_an_offset():
     """Inputs are about 100 and vary by 3: normalised in single precision, they would keep five digits."""
-    surrogate = taken.surrogate()
+    surrogate = small_surrogates.surrogate()
     network = GridSurrogate(surrogate)
     f = network.inputs(3)
     assert f.dtype == np.float32
@@ -38,7 +38,7 @@ def test_single_precision_loses_no_digits_to_an_offset():
 
 
 def test_a_level_has_its_own_grid_and_solver():
-    surrogate = taken.surrogate(dtype="float64")
+    surrogate = small_surrogates.surrogate(dtype="float64")
     coarse = GridSurrogate(surrogate, 0)
     f = coarse.inputs(2)
     assert f.shape == (2, 1, 6)
@@ -49,7 +49,7 @@ def test_a_level_has_its_own_grid_and_solver():
 
 
 def test_a_level_without_examples_is_imitated_as_the_surrogate_does():
-    surrogate = taken.surrogate(dtype="float64", levels=(0,))
+    surrogate = small_surrogates.surrogate(dtype="float64", levels=(0,))
     network = GridSurrogate(surrogate)
     f = network.inputs(2)
     assert f.shape == (2, 1, 11)
@@ -58,7 +58,7 @@ def test_a_level_without_examples_is_imitated_as_the_surrogate_does():
 
 def test_products_stand_in_for_fast_transforms(monkeypatch):
     """A surrogate that would use them says the same as an exported one, which does not."""
-    surrogate = taken.surrogate(dtype="float64")
+    surrogate = small_surrogates.surrogate(dtype="float64")
     monkeypatch.setattr(spectral, "FFT_FACTOR", 0.0)
     spectral.use_fft.cache_clear()
     try:
@@ -74,7 +74,7 @@ def test_products_stand_in_for_fast_transforms(monkeypatch):
 
 
 def test_the_surrogate_is_as_it_was():
-    surrogate = taken.surrogate(dtype="float64")
+    surrogate = small_surrogates.surrogate(dtype="float64")
     before = surrogate.predict(np.full((1, 1, 11), 100.0)).samples
     network = GridSurrogate(surrogate)
     network.program()
@@ -83,7 +83,7 @@ def test_the_surrogate_is_as_it_was():
 
 
 def test_another_network_is_refused():
-    surrogate = taken.surrogate()
+    surrogate = small_surrogates.surrogate()
     network = GridSurrogate(surrogate)
 
     def off_by(share):
@@ -102,7 +102,7 @@ def test_another_network_is_refused():
 
 
 def test_what_is_said_of_it():
-    surrogate = taken.surrogate(dim=2)
+    surrogate = small_surrogates.surrogate(dim=2)
     about = GridSurrogate(surrogate, 0).about({"task": "darcy", "seed": 3})
     assert about["version"] == program.__version__
     assert (about["task"], about["seed"], about["inference"], about["samples"]) == ("darcy", "3", "ensemble", "3")
@@ -111,7 +111,7 @@ def test_what_is_said_of_it():
 
 
 def test_a_module_of_somebodys_own_is_refused():
-    domain = taken.DOMAINS[1]
+    domain = small_surrogates.DOMAINS[1]
     own = Ensemble(domain, model=lambda: torch.nn.Conv1d(input_channels(domain), 1, 1))
     with pytest.raises(ExportError, match=r"a module of your own, torch.nn.modules.conv.Conv1d"):
         GridSurrogate(own)
