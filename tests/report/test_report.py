@@ -11,7 +11,7 @@ from mrafno.errors import LedgerError, MrafnoError
 from mrafno.report import write_report
 from mrafno.report.comparison import comparison, grouped
 from mrafno.report.images import write_images
-from mrafno.report.page import curve, run_page, seconds, summary
+from mrafno.report.page import run_page, seconds, summary
 from mrafno.run import Run
 from mrafno.run.reader import RunReader
 from mrafno.storage.ledger import Ledger
@@ -69,8 +69,8 @@ def test_headings_can_be_linked_to(page):
 
 def test_numbers_are_those_of_the_ledger(run):
     reader = RunReader(run)
-    assert curve(reader).costs == (0.0, 11.0, 13.0)
-    assert curve(reader).errors == (0.4, 0.2, 0.1)
+    assert reader.state.error_curve().costs == (0.0, 11.0, 13.0)
+    assert reader.state.error_curve().errors == (0.4, 0.2, 0.1)
     spent, silent = seconds(reader)
     assert spent == {
         "simulation (chosen)": pytest.approx(0.4), "simulation (others)": 0.0, "training": 10.0, "choosing": 1.0,

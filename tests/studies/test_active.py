@@ -6,7 +6,7 @@ from mrafno.errors import MrafnoError, RunError
 from mrafno.run.settings import RunSettings
 from mrafno.studies import active
 from mrafno.studies import runner as doing
-from mrafno.studies.active import Entry, Job, curve_of, read, results, run_job
+from mrafno.studies.active import Entry, Job, read, results, run_job
 from mrafno.studies.runner import do_runs, prepare
 from tests.studies.tiny import tiny_setup
 
@@ -115,7 +115,7 @@ def test_more_steps_extend_a_run(tmp_path, straight):
         assert state.step == steps
         assert setup.ended(state)
     assert choices(state) == choices(straight)
-    assert curve_of(state) == curve_of(straight)
+    assert state.error_curve() == straight.error_curve()
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -128,7 +128,7 @@ def test_a_budget_ends_a_run_that_is_the_beginning_of_a_longer_one(tmp_path, str
     assert state.step == 3
     assert choices(state) == choices(straight)[:3]
     assert [e.step for e in state.evaluations] == [0, 2, 3]
-    assert curve_of(state).errors[:2] == curve_of(straight).errors[:2]
+    assert state.error_curve().errors[:2] == straight.error_curve().errors[:2]
 
 
 def test_runs_that_learn_seldom_end_by_their_budget_too(tmp_path):
@@ -151,7 +151,7 @@ def test_an_interrupted_run_goes_on(tmp_path, straight):
     assert not setup.ended(read(job, tmp_path))
     state = run_job(job, tmp_path, setup, quiet)
     assert choices(state) == choices(straight)
-    assert curve_of(state) == curve_of(straight)
+    assert state.error_curve() == straight.error_curve()
 
 
 def test_the_pool_ends_a_run(tmp_path):

@@ -54,8 +54,8 @@ class Band:
 def cost_to_reach(curve: Curve, error: float) -> float | None:
     """The cost at which the curve first is at or below an error; None if that was not measured.
 
-    The first crossing counts, so an error that rises again later does not undo it: the answer is that of the running
-    minimum (:attr:`Curve.best`), and never lower than what the curve itself, as measured, had.
+    The first crossing counts, so an error that rises again later does not undo it: the answer is the same for the
+    running minimum of the errors.
     """
     if not error > 0:
         raise MrafnoError(f"curve: an error to reach must be positive, got {error}.")
@@ -80,8 +80,8 @@ def at_costs(curves: Sequence[Curve], grid: Sequence[float] | Array) -> Array:
 def area(curve: Curve, upto: float) -> float:
     r"""The area under the curve from its first cost to another, :math:`\int e(c)\, dc`.
 
-    Divided by the distance it is the mean error on the way. Of errors that rise in between, all counts; for the running
-    minimum ask about :attr:`Curve.best`.
+    Divided by the length of the cost range it is the mean error on the way. Errors count as they were measured, also
+    where they rise; for the running minimum, make a curve of that.
     """
     if not curve.costs[0] <= upto <= curve.costs[-1]:
         raise MrafnoError(

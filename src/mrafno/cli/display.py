@@ -4,6 +4,7 @@ All three are watchers, see :class:`mrafno.run.loop.Watcher`; they read the run'
 """
 
 import json
+import math
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -64,12 +65,11 @@ class Snapshot:
         meshes = tuple("x".join(map(str, shape)) for shape in state.task["resolutions"])
         told = [q for q in queries if q.status == "told"]
         bought = [q for q in told if q.kind == "pool"]
-        measurements = [e for e in evaluations if e.metrics["relative_l2"] is not None]
-        last = measurements[-1] if measurements else None
+        last = measurements[-1] if (measurements := state.measurements) else None
         levels = range(len(meshes))
         return Snapshot(
             step=len(bought),
-            cost=sum(q.cost for q in bought),
+            cost=math.fsum(q.cost for q in bought),
             error=last.metrics["relative_l2"] if last else None,
             measured=last.step if last else None,
             estimate=state.estimate,
@@ -271,11 +271,12 @@ class JsonDisplay(Display):
 
     def _print(self, **what: Any) -> None:
         state, now = self.run.state, Snapshot.of(self.run.state)
+        last = state.evaluations[-1] if state.evaluations else None
         figures = {
             "step": now.step,
             "accumulated_cost": now.cost,
-            "metrics": state.evaluations[-1].metrics if state.evaluations else None,
-            "measured_at_step": now.measured,
+            "metrics": last and last.metrics,
+            "measured_at_step": last and last.step,
             "estimate": now.estimate,
             "examples": dict(zip(now.meshes, now.examples, strict=True)),
             "failed": now.failed,

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mrafno.analysis.curves import Curve, cost_to_reach, round_errors
+from mrafno.analysis.curves import cost_to_reach, round_errors
 from mrafno.cli.display import Snapshot, duration
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.files import LockState, lock_state
@@ -92,7 +92,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def comparison(runs: Sequence[tuple[Path, RunState]], errors: Sequence[float]) -> dict[str, Any]:
     """Figures of several runs; ``reached`` are costs by error, None where a run did not come so far."""
-    curves = [_curve(state) for _, state in runs]
+    curves = [state.error_curve() for _, state in runs]
     known = [curve for curve in curves if curve is not None]
     wanted = sorted(errors, reverse=True)
     if not errors and known:
@@ -115,11 +115,6 @@ def comparison(runs: Sequence[tuple[Path, RunState]], errors: Sequence[float]) -
             for (folder, state), curve in zip(runs, curves, strict=True)
         ],
     }
-
-
-def _curve(state: RunState) -> Curve | None:
-    measured = [(e.cost, e.metrics["relative_l2"]) for e in state.measurements]
-    return Curve(*zip(*measured, strict=True)) if measured else None
 
 
 def comparison_table(found: dict[str, Any]) -> Table:

@@ -11,7 +11,7 @@ import numpy as np
 from mrafno.analysis.curves import Curve, area, band, cost_to_reach, round_errors
 from mrafno.plot.figures import Cells, Section
 from mrafno.report.figures import Line, duration, error_figure, method_styles, mixture_figure
-from mrafno.report.page import curve, listed, seconds, unit
+from mrafno.report.page import listed, seconds, unit
 from mrafno.run.reader import RunReader
 
 #: Settings that change what is shown of a run, not what it does.
@@ -29,7 +29,7 @@ class Group:
     @property
     def curves(self) -> list[Curve]:
         """Error against cost. A run that was measured only once, if others were more often, has just begun."""
-        found = [c for c in map(curve, self.runs) if c is not None]
+        found = [c for c in (run.state.error_curve() for run in self.runs) if c is not None]
         return [c for c in found if len(c.costs) > 1] or found
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from mrafno.acquisition.cost import annealed_cost, cost_shares
-from mrafno.analysis.curves import Curve
 from mrafno.errors import sentence
 from mrafno.plot.figures import MarkupCells, Section, calibration_figure, prose
 from mrafno.report.examples import choices, queries_section, test_sections
@@ -87,15 +86,6 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def curve(run: RunReader) -> Curve | None:
-    """Error against cost, as far as it was measured; of two measurements after one step the later."""
-    measured = {evaluation.step: evaluation for evaluation in run.state.measurements}
-    found = sorted(measured.values(), key=lambda evaluation: evaluation.cost)
-    if not found:
-        return None
-    return Curve(tuple(e.cost for e in found), tuple(float(e.metrics["relative_l2"]) for e in found))
-
-
 def seconds(run: RunReader) -> tuple[dict[str, float], int]:
     """Seconds by what they were spent on, and how many simulations did not say how long they took."""
     state = run.state
@@ -114,7 +104,7 @@ def seconds(run: RunReader) -> tuple[dict[str, float], int]:
 
 
 def _error(run: RunReader) -> Section:
-    heading, found = "Error against cost", curve(run)
+    heading, found = "Error against cost", run.state.error_curve()
     if found is None:
         return heading, _unmeasured(run), None
     style = method_styles({run.state.method: run.state.method})[run.state.method]
@@ -177,7 +167,8 @@ def _calibration(run: RunReader) -> Section:
 
 def _coverage(run: RunReader) -> Section:
     heading = "Coverage of 90 % intervals"
-    found = [e for e in run.state.evaluations if "0.9" in e.metrics["coverage"]]
+    last = {e.step: e for e in run.state.evaluations}  # of several measurements of one step the last counts
+    found = [e for e in last.values() if "0.9" in e.metrics["coverage"]]
     if not found:
         return heading, _unmeasured(run), None
     shares = [e.metrics["coverage"]["0.9"] for e in found]

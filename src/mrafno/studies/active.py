@@ -197,7 +197,9 @@ class Result:
     @property
     def curve(self) -> Curve:
         """Error on the test examples against accumulated cost."""
-        return curve_of(self.state)
+        curve = self.state.error_curve()
+        assert curve is not None, "a result was measured at least once"
+        return curve
 
     def counts(self, first: int = 1, last: int | None = None) -> list[int]:
         """Chosen examples of each level, of all steps or of some (from 1, both ends included)."""
@@ -206,12 +208,6 @@ class Result:
             if query.step is not None and first <= query.step and (last is None or query.step <= last):
                 found[query.level] += 1
         return found
-
-
-def curve_of(state: RunState) -> Curve:
-    """A run's errors and what had been spent by then."""
-    every = [(e.cost, e.metrics["relative_l2"]) for e in state.measurements]
-    return Curve(tuple(cost for cost, _ in every), tuple(error for _, error in every))
 
 
 def results(setup: Setup, entries: Sequence[Entry], runs: Path) -> dict[str, list[Result]]:
