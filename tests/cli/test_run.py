@@ -9,7 +9,7 @@ from tests.cli.conftest import TINY, mrafno, shown, write_solver
 
 LINE = (
     r"step {step} of 4; cost [0-9.]+; error 0\.[0-9]{{2,6}}(, by its own estimate 0\.[0-9]{{2,6}})?; "
-    r"examples 9: [0-9]+, 17: [0-9]+; [0-9]+ s so far(; about [0-9]+ s left)?"
+    r"examples 9: [0-9]+, 17: [0-9]+; [0-9.]+ s so far(; about [0-9.]+ s left)?"
 )
 
 

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from mrafno.dashboard import Server
-from mrafno.dashboard.examples import panels
 from mrafno.dashboard.views import brief
 from mrafno.errors import MrafnoError
 from mrafno.grids import Grid
+from mrafno.plot.panels import panels
 from mrafno.report.page import figure_sections
 from mrafno.run.reader import RunReader
 from mrafno.storage.ledger import Ledger

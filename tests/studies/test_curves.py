@@ -11,15 +11,16 @@ from typer.testing import CliRunner
 
 from mrafno.analysis.curves import Curve
 from mrafno.errors import MrafnoError
-from mrafno.report.figures import method_styles
+from mrafno.plot.style import method_styles
 from mrafno.studies import runner as doing
 from mrafno.studies.active import results
 from mrafno.studies.commands import register
-from mrafno.studies.curves import Spread, area_costs, compare, pair, saving
+from mrafno.studies.curves import area_costs, compare, pair, saving
 from mrafno.studies.curves_report import curves_study, end_cells, entries, mean_figure, pair_cells, reach_cells
 from mrafno.studies.pointwise import pointwise_study
 from mrafno.studies.queries import queries_study, stage_bounds, stage_cells, stage_counts
 from mrafno.studies.schedules import schedule_entries, schedules_study, weights_figure
+from mrafno.studies.summary import Spread
 from mrafno.tasks import get_task
 from tests.studies.tiny import made_result, tiny_setup, tiny_study
 

@@ -17,6 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from mrafno.plot.text import duration, mesh_name
 from mrafno.run.state import RunState
 
 #: Seconds between plain lines, apart from those that tell of a measurement.
@@ -62,7 +63,7 @@ class Snapshot:
         """May be called in one thread while another one appends events."""
         queries = list(state.queries.values())
         trainings, evaluations = list(state.trainings), list(state.evaluations)
-        meshes = tuple("x".join(map(str, shape)) for shape in state.task["resolutions"])
+        meshes = tuple(mesh_name(shape) for shape in state.task["resolutions"])
         told = [q for q in queries if q.status == "told"]
         bought = [q for q in told if q.kind == "pool"]
         last = measurements[-1] if (measurements := state.measurements) else None
@@ -284,16 +285,6 @@ class JsonDisplay(Display):
         }
         self._file.write(json.dumps({**what, **figures}) + "\n")
         self._file.flush()
-
-
-def duration(seconds: float) -> str:
-    """A time span for people: ``8 s``, ``3 min 20 s``, ``2 h 5 min``, ``4 d 3 h``."""
-    whole = round(seconds)
-    for unit, size, next_unit, next_size in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
-        if whole >= size:
-            rest = whole % size // next_size
-            return f"{whole // size} {unit}" + (f" {rest} {next_unit}" if rest else "")
-    return f"{whole} s"
 
 
 def _of(have: int, goal: float | None) -> str:

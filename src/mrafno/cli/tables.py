@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mrafno.analysis.curves import cost_to_reach, round_errors
-from mrafno.cli.display import Snapshot, duration
+from mrafno.cli.display import Snapshot
+from mrafno.plot.text import duration
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.files import LockState, lock_state
 from mrafno.storage.ledger import LOCK

@@ -138,7 +138,7 @@ def _query(run: RunReader, query: QueryRecord, prequential_errors: Mapping[str, 
 
 def figures(run: RunReader) -> list[dict[str, Any]]:
     """The report's figures, as the page draws them."""
-    from mrafno.plot.figures import anchors
+    from mrafno.report.html import anchors  # late: plotly takes a second to import
     from mrafno.report.page import figure_sections
 
     sections = figure_sections(run)

@@ -10,6 +10,7 @@ from mrafno.data.dataset import Normaliser
 from mrafno.errors import CheckpointError, ExportError
 from mrafno.export.files import check_place, write_file
 from mrafno.grids import Array, Grid, Interpolation, resample
+from mrafno.plot.text import counted, mesh_name
 from mrafno.run.reader import RunReader
 from mrafno.storage.files import read_npy
 from mrafno.surrogate import Surrogate
@@ -55,7 +56,7 @@ def predict_file(
         layout = surrogate.domain.grids[0].layout
         if len(grid) != len(layout) or min(grid) < 2:
             raise ExportError(
-                f"predict: a grid of {'x'.join(map(str, grid))} points does not fit functions of {len(layout)} "
+                f"predict: a grid of {mesh_name(grid)} points does not fit functions of {len(layout)} "
                 f"{'axes' if len(layout) > 1 else 'axis'}. Give at least 2 points for each axis."
             )
         kind: Interpolation = "linear" if run is None else run.state.task["interpolation"]
@@ -92,7 +93,9 @@ def _doubts(surrogate: Surrogate, f: Array, run: RunReader | None) -> list[str]:
         found, least = ("x".join(map(str, shape)) for shape in (f.shape[2:], coarsest))
         said.append(f"a grid of {found} points is coarser than every mesh that was learnt from (from {least} on).")
     if surrogate.coverage and surrogate.out_of_fold < _FEW:
-        said.append(f"std is calibrated on {_examples(surrogate.out_of_fold)}, which is too few to rely on it.")
+        said.append(
+            f"std is calibrated on {counted(surrogate.out_of_fold, 'example')}, which is too few to rely on it."
+        )
     return said
 
 
@@ -104,25 +107,22 @@ def _seen(normaliser: Normaliser, run: RunReader | None) -> float:
     return max([_USUAL, *reached])
 
 
-def _examples(n: int) -> str:
-    return "1 example" if n == 1 else f"{n} examples"
-
-
 def trust(found: dict[str, Any]) -> list[str]:
     """How far predictions can be trusted, in sentences."""
     out_of_fold, measured = found["out_of_fold"], found["measured"]
     if out_of_fold["coverage"]:
         share = 100 * out_of_fold["coverage"]["0.9"]
+        left_out = counted(out_of_fold["examples"], "example")
         said = [
-            f"std is calibrated on {_examples(out_of_fold['examples'])} that single networks left out: 90 % intervals "
-            f"hold {share:.0f} % of the values."
+            f"std is calibrated on {left_out} that single networks left out: 90 % intervals hold {share:.0f} % of the "
+            "values."
         ]
     else:
         said = ["std is not calibrated: there were too few examples for networks to leave some out."]
     if measured is None:
         return [*said, "The error has not been measured on test examples."]
     error, share = measured["metrics"]["relative_l2"], measured["metrics"]["coverage"].get("0.9")
-    tests = _examples(measured["examples"]).replace(" ", " test ")
+    tests = counted(measured["examples"], "test example")
     text = f"Last measured on {tests}, after step {measured['step']}: relative error "
     text += "none that is finite" if error is None else f"{error:.4g}"
     return [*said, text + ("." if share is None else f"; 90 % intervals held {100 * share:.0f} % of the values.")]

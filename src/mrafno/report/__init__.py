@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mrafno.errors import MrafnoError
-from mrafno.plot.figures import write_page
 from mrafno.report.comparison import comparison
+from mrafno.report.html import write_page
 from mrafno.report.images import check_formats, write_images
 from mrafno.report.page import run_page
 from mrafno.run.reader import RunReader

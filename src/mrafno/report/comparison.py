@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from mrafno.analysis.curves import Curve, area, band, cost_to_reach, round_errors
-from mrafno.plot.figures import Cells, Section
-from mrafno.report.figures import Line, duration, error_figure, method_styles, mixture_figure
-from mrafno.report.page import listed, seconds, unit
+from mrafno.plot.bars import mixture_figure
+from mrafno.plot.errors import Line, error_figure
+from mrafno.plot.style import method_styles
+from mrafno.plot.text import counted, duration, listed, rounded_cost
+from mrafno.report.html import Cells, Section
+from mrafno.report.page import seconds, unit
 from mrafno.run.reader import RunReader
 
 #: Settings that change what is shown of a run, not what it does.
@@ -91,7 +94,7 @@ def _errors(name: str, groups: Sequence[Group], unit: str) -> Section:
     for group in groups:
         b = band(group.curves)
         several = len(group.curves) > 1
-        label = f"{group.label} ({_runs_text(len(group.curves))})"
+        label = f"{group.label} ({counted(len(group.curves), 'run')})"
         low, high = (b.low.tolist(), b.high.tolist()) if several else ((), ())
         lines.append(Line(label, b.costs.tolist(), b.middle.tolist(), low, high, styles[group.label]))
     text = (
@@ -110,7 +113,7 @@ def _reached(name: str, groups: Sequence[Group], errors: Sequence[float]) -> Sec
     rows: list[list[str]] = [["method", *(f"error {error:g}" for error in wanted)]]
     rows += [[group.label, *(_cost_cell(group.curves, error) for error in wanted)] for group in groups]
     if first < upto:
-        rows[0].append(f"mean error up to cost {_cost(upto)}")
+        rows[0].append(f"mean error up to cost {rounded_cost(upto)}")
         for row, group in zip(rows[1:], groups, strict=True):
             row.append(f"{statistics.fmean(area(c, upto) / (upto - c.costs[0]) for c in group.curves):.4g}")
     text = (
@@ -130,15 +133,10 @@ def _cost_cell(curves: Sequence[Curve], error: float) -> str:
     if not reached:
         return "not reached"
     middle = statistics.median(math.inf if cost is None else cost for cost in costs)
-    first = _cost(middle) if math.isfinite(middle) else "not reached"
+    first = rounded_cost(middle) if math.isfinite(middle) else "not reached"
     if len(reached) < len(curves):
         return f"{first} ({len(reached)} of {len(curves)} runs)"
-    return f"{first} ({_cost(min(reached))} to {_cost(max(reached))})" if len(curves) > 1 else first
-
-
-def _cost(cost: float) -> str:
-    """In three digits, or as a whole number."""
-    return f"{cost:.0f}" if cost >= 100 else f"{cost:.3g}"
+    return f"{first} ({rounded_cost(min(reached))} to {rounded_cost(max(reached))})" if len(curves) > 1 else first
 
 
 def _counts(run: RunReader) -> list[int]:
@@ -158,7 +156,3 @@ def _runs(groups: Sequence[Group]) -> Cells:
             numbers = (str(state.seed), str(state.step), f"{state.cost:.6g}")
             rows.append((str(run.folder), group.label, *numbers, error, time, run.activity))
     return rows
-
-
-def _runs_text(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"

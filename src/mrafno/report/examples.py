@@ -4,7 +4,8 @@ import numpy as np
 
 from mrafno.errors import MrafnoError
 from mrafno.grids import Array
-from mrafno.plot.figures import Html, Section, prediction_figure, prose
+from mrafno.plot.fields import prediction_figure
+from mrafno.report.html import Html, Section, prose
 from mrafno.report.thumbnails import thumbnail
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord

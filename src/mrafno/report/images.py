@@ -8,7 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from mrafno.errors import MrafnoError
-from mrafno.plot.figures import Section, anchors, columns
+from mrafno.report.html import Section, anchors, columns
 
 _FORMATS = ("svg", "pdf", "png")
 

@@ -1,25 +1,19 @@
 """A page about one run: how its error fell, what it asked for and why, how sure it is, where the time went."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from mrafno.acquisition.cost import annealed_cost, cost_shares
 from mrafno.errors import sentence
-from mrafno.plot.figures import MarkupCells, Section, calibration_figure, prose
+from mrafno.plot.bars import time_figure
+from mrafno.plot.choices import counts_figure, schedule_figure, utility_figure
+from mrafno.plot.errors import Line, calibration_figure, coverage_figure, error_figure
+from mrafno.plot.style import method_styles
+from mrafno.plot.text import counted, duration, listed
 from mrafno.report.examples import choices, queries_section, test_sections
-from mrafno.report.figures import (
-    Line,
-    counts_figure,
-    coverage_figure,
-    duration,
-    error_figure,
-    method_styles,
-    schedule_figure,
-    time_figure,
-    utility_figure,
-)
+from mrafno.report.html import MarkupCells, Section, prose
 from mrafno.run.methods import METHODS
 from mrafno.run.reader import RunReader
 
@@ -58,17 +52,17 @@ def summary(run: RunReader) -> str:
     state = run.state
     last = state.measurements[-1] if state.measurements else None
     failed = sum(q.status in ("failed", "expired", "abandoned") for q in state.queries.values())
-    unanswered = _number(len(state.running), "query", "queries")
+    unanswered = counted(len(state.running), "query", "queries")
     waiting = f"{unanswered} running." if run.lock == "held" else f"{unanswered} asked, not answered."
     sentences = [
         f"Task {state.task['name']} on {listed(run.meshes)}, method {state.method}, seed {state.seed}.",
-        f"{_number(state.step, 'step')}, accumulated cost {state.cost:.6g} ({unit(run)}).",
+        f"{counted(state.step, 'step')}, accumulated cost {state.cost:.6g} ({unit(run)}).",
         f"Relative L2 error {last.metrics['relative_l2']:.4g}, measured after step {last.step}."
         if last
         else "No error has been measured.",
         f"State: {sentence(run.activity)}",
         waiting if state.running else "",
-        f"{_number(failed, 'simulation')} gave nothing." if failed else "",
+        f"{counted(failed, 'simulation')} gave nothing." if failed else "",
         f"Last event: {_when(state.last)}.",
         *run.ledger.damage,
     ]
@@ -79,11 +73,6 @@ def unit(run: RunReader) -> str:
     """What a cost of one is."""
     coarsest = run.costs[0]
     return "one coarsest solve = 1" if coarsest == 1 else f"in the task's unit; one coarsest solve = {coarsest:g}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names as a sentence has them."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def seconds(run: RunReader) -> tuple[dict[str, float], int]:
@@ -110,7 +99,7 @@ def _error(run: RunReader) -> Section:
     style = method_styles({run.state.method: run.state.method})[run.state.method]
     tests = len(run.state.of_kind("test", "told"))
     text = (
-        f"Mean relative L2 error over {_number(tests, 'test example')} on the finest mesh. The cost is that of the "
+        f"Mean relative L2 error over {counted(tests, 'test example')} on the finest mesh. The cost is that of the "
         "chosen examples; the initial and the test ones are not in it."
     )
     return heading, text, error_figure([Line(run.state.method, found.costs, found.errors, style=style)], unit(run))
@@ -181,7 +170,7 @@ def _time(run: RunReader) -> Section:
     text = f"{duration(sum(spent.values()))} in all."
     if silent:
         text += (
-            f" {_number(silent, 'simulation')} did not say how long it took."
+            f" {counted(silent, 'simulation')} did not say how long it took."
             if silent == 1
             else (f" {silent} simulations did not say how long they took.")
         )
@@ -196,7 +185,7 @@ def _failures(run: RunReader) -> Section:
         ("query", "for", "mesh", "what happened", "reason"),
         *((q.id, q.kind, run.meshes[q.level], q.status, prose(q.reason or "")) for q in bad[-_FAILURES:]),
     ]
-    text = f"{_number(len(bad), 'simulation')} gave nothing."
+    text = f"{counted(len(bad), 'simulation')} gave nothing."
     if len(bad) > _FAILURES:
         text += f" The last {_FAILURES}:"
     return "Failures", text, rows
@@ -220,10 +209,6 @@ _PARTS = (*_FIGURES, queries_section, _failures)
 
 def _unmeasured(run: RunReader) -> str:
     return "Nothing has been measured yet." if run.state.settings.test else "The run has no test examples."
-
-
-def _number(n: int, what: str, several: str = "") -> str:
-    return f"{n} {what if n == 1 else several or what + 's'}"
 
 
 def _when(at: float) -> str:

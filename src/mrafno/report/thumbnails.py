@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from plotly.colors import get_colorscale, unlabel_rgb, validate_colors
 
 from mrafno.grids import Array
-from mrafno.plot.figures import BLUE, Html
+from mrafno.plot.style import BLUE
+from mrafno.report.html import Html
 
 #: Points per axis that are enough for a picture of this size.
 _POINTS = 64

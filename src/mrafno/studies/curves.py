@@ -13,6 +13,7 @@ import numpy as np
 from mrafno.analysis.curves import Curve, area, at_costs, common_costs, cost_to_reach, round_errors
 from mrafno.errors import MrafnoError
 from mrafno.studies.active import Result
+from mrafno.studies.summary import Spread
 
 #: Methods whose choices weigh information against cost; the others are what they are compared with.
 OURS = ("mra-uhat", "mra-u", "mra-auto")
@@ -21,21 +22,6 @@ REFERENCE = "random-high"
 #: The part of a shared cost range over which methods are compared: its end, since at its beginning all are the same.
 PART = 2 / 3
 _POINTS = 2001
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Mean and standard deviation (ddof = 1; None of a single value) of n values."""
-
-    mean: float
-    deviation: float | None
-    n: int
-
-    @staticmethod
-    def of(values: Sequence[float]) -> "Spread":
-        """Of at least one value."""
-        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
-        return Spread(float(np.mean(values)), deviation, len(values))
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,14 @@ import plotly.graph_objects as go
 
 from mrafno.analysis.curves import at_costs
 from mrafno.errors import MrafnoError
-from mrafno.plot.figures import Cells, Section
-from mrafno.report.figures import Line, Style, error_figure, method_styles
+from mrafno.plot.errors import Line, error_figure
+from mrafno.plot.style import Style, method_styles
+from mrafno.report.html import Cells, Section
 from mrafno.run.methods import METHODS
 from mrafno.studies.active import Entry
 from mrafno.studies.curves import REFERENCE, Comparison, MeanCurve, Pair, Reach, as_json, compare
-from mrafno.studies.pages import NOTHING, Study, pm
+from mrafno.studies.pages import Study
+from mrafno.studies.summary import NOTHING, pm
 
 #: Points of a line in the figure, and how many of them have a marker.
 _POINTS, _MARKERS = 80, 12

@@ -26,6 +26,7 @@ from mrafno.data.cache import one_thread_each, solve_examples
 from mrafno.data.dataset import Dataset
 from mrafno.errors import MrafnoError
 from mrafno.grids import Array
+from mrafno.studies.summary import write_json
 from mrafno.surrogate import SURROGATES, get_surrogate
 from mrafno.surrogate.out_of_fold import Watch
 from mrafno.tasks import Task, get_task
@@ -137,10 +138,7 @@ def run_job(job: Job, folder: Path, watch: Watch | None = None) -> dict[str, Any
     if job.seed == 0 and job.mix == "mixed":
         shown = surrogate.predict(f[:SHOWN])
         result["shown"] = {"mean": shown.mean.tolist(), "std": shown.std.tolist()}
-    folder.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(result))
-    part.replace(path)
+    write_json(path, result)
     return result
 
 

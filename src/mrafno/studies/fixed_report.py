@@ -1,6 +1,5 @@
 """What a person sees of the fixed-data study: progress, a table, a JSON file and a page."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,12 +8,16 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from mrafno.data.cache import solve_examples
 from mrafno.errors import MrafnoError
-from mrafno.plot.figures import Cells, bars_figure, calibration_figure, prediction_figure, write_page
+from mrafno.plot.bars import bars_figure
+from mrafno.plot.errors import calibration_figure
+from mrafno.plot.fields import prediction_figure
+from mrafno.plot.text import counted, duration
+from mrafno.report.html import Cells, write_page
 from mrafno.studies.fixed import PAPER, SHOWN, TEST_SEED, Job, Row, Setup, examples, jobs, run_study, table
+from mrafno.studies.summary import Spread, as_table, pm, write_json
 from mrafno.tasks import get_task
 
 _HEAD = ("method", "relative L2", "NLL", "per value", "coarse only", "90 % cover", "fit")
@@ -44,20 +47,17 @@ def run_and_report(
             bar.advance(whole)
             if not bar.console.is_terminal:
                 error = result["metrics"]["relative_l2"]
-                bar.console.print(f"{job.method} {job.mix} seed {job.seed}: {error:.4f} in {result['seconds']:.0f} s")
+                bar.console.print(
+                    f"{job.method} {job.mix} seed {job.seed}: {error:.4f} in {duration(result['seconds'])}"
+                )
 
         results = run_study(todo, out, workers=workers, watch=watch, done=done)
     rows = table(results)
     cells = as_cells(task, rows)
-    printed = Table(
-        *cells[0],
-        title=f"{task}: {setup.examples} + {setup.examples} examples, {_runs(seeds)} (in brackets: the publication)",
-    )
-    for line in cells[1:]:
-        printed.add_row(*line)
-    console.print(printed)
+    size = f"{setup.examples} + {setup.examples} examples, {counted(seeds, 'run')}"
+    console.print(as_table(f"{task}: {size} (in brackets: the publication)", cells))
     summary = {"setup": asdict(setup), "rows": [asdict(row) for row in rows], "paper": PAPER[task]}
-    (out / f"{task}.json").write_text(json.dumps(summary, indent=1))
+    write_json(out / f"{task}.json", summary)
     page = out / f"{task}.html"
     write_study_page(page, setup, rows, cells, results)
     console.print(f"Results: {out / (task + '.json')}. Page: {page.resolve().as_uri()}")
@@ -80,24 +80,20 @@ def as_cells(task: str, rows: Sequence[Row]) -> Cells:
         lines.append(
             (
                 row.method,
-                f"{_pm(row.error, '.4f')} ({error:.4f})",
-                _pm(row.nll, ".0f") + (f" ({nll:g})" if nll is not None else ""),
-                _pm(row.nll_per_value, ".2f"),
-                f"{_pm(row.increase, '+.0f')} % ({increase:+g} %)",
+                f"{_pm(row, row.error, '.4f')} ({error:.4f})",
+                _pm(row, row.nll, ".0f") + (f" ({nll:g})" if nll is not None else ""),
+                _pm(row, row.nll_per_value, ".2f"),
+                f"{_pm(row, row.increase, '+.0f')} % ({increase:+g} %)",
                 f"{100 * row.coverage['0.9']:.1f} %",
-                f"{row.seconds:.0f} s",
+                duration(row.seconds),
             )
         )
     return lines
 
 
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
-
-
-def _pm(value: tuple[float, float], form: str) -> str:
+def _pm(row: Row, value: tuple[float, float], form: str) -> str:
     mean, deviation = value
-    return f"{mean:{form}}" + (f" ± {deviation:{form.removeprefix('+')}}" if deviation else "")
+    return pm(Spread(mean, deviation or None, row.seeds), form)
 
 
 def write_study_page(
@@ -116,7 +112,7 @@ def write_study_page(
     sections: list[tuple[str, str, Any]] = [
         (
             "The table",
-            f"Mean and standard deviation over {_runs(rows[0].seeds)}, the publication's in brackets. NLL: of "
+            f"Mean and standard deviation over {counted(rows[0].seeds, 'run')}, the publication's in brackets. NLL: of "
             "a test function in normalised units, every value under its own Gaussian, summed over values. Coarse only: "
             "change of the error when the fine examples become coarse ones.",
             cells,

@@ -1,27 +1,24 @@
 """What all studies of runs write: a table in the terminal, ``OUT/NAME.json`` and ``OUT/NAME.html``."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from mrafno._version import __version__
 from mrafno.data.cache import cores
 from mrafno.errors import MrafnoError
-from mrafno.plot.figures import Cells, Section, write_page
+from mrafno.plot.text import mesh_name
+from mrafno.report.html import Cells, Section, write_page
 from mrafno.run.methods import METHODS
 from mrafno.studies.active import Entry, Result, Setup, results
-from mrafno.studies.curves import Spread
 from mrafno.studies.progress import display
 from mrafno.studies.runner import do_runs, prepare
+from mrafno.studies.summary import as_table, write_json
 from mrafno.tasks import Task, get_task
 
-#: In a table, where there is no number.
-NOTHING = "-"
 #: In words, what settings are that nobody has set.
 _DEFAULTS = {
     "targets": "all", "candidates": "all", "lease": "none", "inference": "of the method", "first": "as the later ones",
@@ -119,7 +116,7 @@ class Study:
     @property
     def meshes(self) -> list[str]:
         """The task's meshes, coarse to fine."""
-        return ["x".join(map(str, shape)) for shape in self.task.resolutions]
+        return [mesh_name(shape) for shape in self.task.resolutions]
 
     def _described(self, found: Mapping[str, Sequence[Result]]) -> dict[str, Any]:
         s = self.setup
@@ -163,34 +160,3 @@ def _shown(name: str, value: Any) -> str:
     if value is None:
         return _DEFAULTS.get(name, "of the preset")
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def as_table(title: str, cells: Cells) -> Table:
-    """Cells for the terminal, the first row being the heading."""
-    table = Table(title=title, title_justify="left")
-    for place, heading in enumerate(cells[0]):
-        table.add_column(heading, justify="right" if place else "left", no_wrap=not place)
-    for row in cells[1:]:
-        table.add_row(*row)
-    return table
-
-
-def pm(value: Spread | None, form: str = ".4f", scale: float = 1.0) -> str:
-    """Mean and standard deviation."""
-    if value is None:
-        return NOTHING
-    text = f"{value.mean * scale:{form}}"
-    return text if value.deviation is None else f"{text} ± {value.deviation * scale:{form}}"
-
-
-def write_json(path: Path, values: Any) -> None:
-    """Dataclasses and what JSON has; the file is replaced as a whole."""
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(values, indent=1, default=_plain), encoding="utf-8")
-    part.replace(path)
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON value")

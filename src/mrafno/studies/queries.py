@@ -8,17 +8,16 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from mrafno.plot.figures import BLACK, Cells, Section
-from mrafno.report.figures import level_styles
+from mrafno.plot.style import PLAIN, level_styles
+from mrafno.report.html import Cells, Section
 from mrafno.run.methods import METHODS
 from mrafno.studies.active import Entry, Result
-from mrafno.studies.curves import Spread
 from mrafno.studies.curves_report import entries
-from mrafno.studies.pages import Study, pm
+from mrafno.studies.pages import Study
+from mrafno.studies.summary import Spread, pm
 
 STAGES = 5
 _COLUMNS = 4
-_PATTERNS = ("", "/", "x", ".", "+", "|")
 _PAPER = (
     "The publication (Li et al. 2024) anneals costs so that the fine mesh is not over-penalised at the early stage, "
     "and says that otherwise choices are often stuck at the coarse mesh."
@@ -100,14 +99,14 @@ def stages_figure(counted: Mapping[str, Sequence[Stage]], meshes: Sequence[str])
         for level, (mesh, style) in enumerate(zip(meshes, level_styles(len(meshes)), strict=True)):
             figure.add_bar(
                 x=names, y=[stage.counts[level].mean for stage in some], name=mesh, legendgroup=mesh,
-                marker={"color": style.colour, "pattern": {"shape": _PATTERNS[level % 6], "fgcolor": "white"}},
+                marker=style.bar(level),
                 showlegend=place == 0, hovertemplate="%{y:.1f}", row=place // columns + 1, col=place % columns + 1,
             )  # fmt: skip
     figure.update_yaxes(title_text="queries", col=1)
     figure.update_xaxes(tickangle=-35)
     figure.update_annotations(font_size=14)
     figure.update_layout(
-        barmode="stack", height=120 + 230 * rows, template="plotly_white", font={"color": BLACK},
+        barmode="stack", height=120 + 230 * rows, **PLAIN,
         margin={"l": 60, "r": 20, "t": 60, "b": 90},
         legend={"orientation": "h", "y": -0.32 / rows, "title_text": "mesh"},
     )  # fmt: skip

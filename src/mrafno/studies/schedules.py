@@ -8,14 +8,15 @@ from plotly.subplots import make_subplots
 
 from mrafno.acquisition.cost import annealed_cost, cost_shares
 from mrafno.errors import MrafnoError
-from mrafno.plot.figures import BLACK, BLUE, GREEN, ORANGE, Cells, Section
-from mrafno.report.figures import AMBER, GREY, PURPLE, SKY, Style
+from mrafno.plot.style import AMBER, BLACK, BLUE, GREEN, GREY, ORANGE, PLAIN, PURPLE, SKY, Style
+from mrafno.report.html import Cells, Section
 from mrafno.run.kinds import Schedule
 from mrafno.run.methods import get_method
 from mrafno.studies.active import Entry
 from mrafno.studies.curves import Comparison, as_json, compare
 from mrafno.studies.curves_report import area_cells, band_text, mean_figure
-from mrafno.studies.pages import Study, pm
+from mrafno.studies.pages import Study
+from mrafno.studies.summary import pm
 from mrafno.tasks.base import Task
 
 #: The publication's grid.
@@ -114,7 +115,7 @@ def weights_figure(
     figure.update_yaxes(range=[0, 1.02])
     figure.update_yaxes(title_text="weight of one solve's cost", col=1)
     figure.update_layout(
-        height=400, template="plotly_white", font={"color": BLACK}, margin={"l": 60, "r": 20, "t": 60, "b": 50},
+        height=400, **PLAIN, margin={"l": 60, "r": 20, "t": 60, "b": 50},
         legend={"title_text": "alpha"},
     )  # fmt: skip
     return figure
