@@ -199,9 +199,9 @@ def test_too_many_failures_have_their_own_exit_code_and_can_be_mended(solver, tm
     result = mrafno("run", f"{solver}:task", "--out", folder, *TINY, "--steps", 2, TINY_FAILS="1")
     assert result.exit_code == 3
     assert result.stderr == (
-        f"error: run {folder}: 5 simulations failed, 100 % of all, more than 50 %. The last said: tiny: the simulator, "
-        f"given shape (1, 17) on level 1, raised ValueError ({solver.name}:15): no convergence. Everything is kept: "
-        "mend the simulator and resume.\n"
+        f"error: run {folder}: 5 simulations failed, 100 % of all, more than 50 %. The last reason: tiny: the "
+        f"simulator, given shape (1, 17) on level 1, raised ValueError ({solver.name}:15): no convergence. "
+        "Everything is kept: correct the simulator and resume.\n"
     )
     state = shown(folder)
     assert [one["query"] for one in state["failed"]] == [f"q{number:06d}" for number in range(5)]

@@ -8,24 +8,11 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from mrafno.cli import options
 from mrafno.errors import RunError, hint
 
-#: What a run begins with, beside its settings.
-BEGINNING: dict[str, Any] = {"task": str, "out": str, "method": str, "seed": int, "examples": str}
-#: What ends it.
-GOALS: dict[str, Any] = {"steps": int, "budget": float, "target": float}
-#: How its simulations are run.
-SIMULATIONS: dict[str, Any] = {
-    "workers": int,
-    "async": bool,
-    "dask": str,
-    "limit": float,
-    "isolate": bool,
-    "memory": float,
-    "max_failure_rate": float,
-}
-#: What is printed meanwhile.
-OUTPUT: dict[str, Any] = {"json": bool}
+#: Names and types of what ends a run, and of how its simulations run.
+GOALS, SIMULATIONS = options.types(options.GOALS), options.types(options.SIMULATIONS)
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", NoneType: "none"}
 
@@ -39,7 +26,8 @@ def run_settings() -> dict[str, Any]:
 
 def everything() -> dict[str, Any]:
     """All names that a file may set, with their types."""
-    return BEGINNING | GOALS | SIMULATIONS | OUTPUT | run_settings()
+    groups = options.PLACE, [options.AS_JSON], options.GOALS, options.SIMULATIONS, options.CHOICE, options.SURROGATE
+    return options.types(*groups) | run_settings()
 
 
 def pick(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -100,7 +100,7 @@ def compare(folders: Folders, errors: Errors = None, as_json: AsJson = False) ->
     from mrafno.cli.tables import comparison, comparison_table
 
     runs = [(folder, _read(folder, False)[0]) for folder in dict.fromkeys(folders)]
-    found = comparison(runs, _numbers(errors))
+    found = comparison(runs, options.positive_numbers(errors, "--errors"))
     if as_json:
         typer.echo(json.dumps(found))
     else:
@@ -121,21 +121,9 @@ def report(
     from mrafno.errors import MrafnoError
     from mrafno.report import write_report
 
-    wanted: dict[str, Any] = {"formats": [one.strip() for one in formats.split(",")], "errors": _numbers(errors)}
+    wanted = options.positive_numbers(errors, "--errors")
     try:
-        write_report(folders, out, images=images, **wanted)
+        write_report(folders, out, images=images, formats=[one.strip() for one in formats.split(",")], errors=wanted)
     except OSError as error:
         raise MrafnoError(f"report: {error.filename or out} cannot be written ({error.strerror}).") from error
     typer.echo(f"wrote {out}")
-
-
-def _numbers(text: str | None) -> list[float]:
-    try:
-        found = [float(part) for part in text.split(",")] if text else []
-    except ValueError:
-        found = [-1.0]
-    if not all(0 < number < float("inf") for number in found):
-        raise typer.BadParameter(
-            f"{text!r} are no positive numbers with commas between, like .1,.05", param_hint="--errors"
-        )
-    return found

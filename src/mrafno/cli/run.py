@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mrafno.cli import options
-from mrafno.cli.options import given
+from mrafno.cli.options import given, with_flags
 from mrafno.cli.program import app, say
 
 if TYPE_CHECKING:
@@ -23,38 +23,8 @@ _STEPS = 100
     "`mrafno run solver.py:task --out runs/own --steps 50 --workers 4 --batch 4 --limit 3600`\n\n"
     "`mrafno run --config settings.toml --seed 3 --json`"
 )
-def run(
-    ctx: typer.Context,
-    task: options.TaskName = None,
-    out: options.Out = None,
-    config: options.Config = None,
-    as_json: options.AsJson = None,
-    steps: options.Steps = None,
-    budget: options.Budget = None,
-    target: options.Target = None,
-    method: options.Method = None,
-    seed: options.Seed = None,
-    pool: options.Pool = None,
-    initial: options.Initial = None,
-    examples: options.Examples = None,
-    test: options.Test = None,
-    batch: options.Batch = None,
-    schedule: options.Schedule = None,
-    alpha: options.Alpha = None,
-    members: options.Members = None,
-    retrain: options.Retrain = None,
-    iterations: options.Iterations = None,
-    evaluate: options.Evaluate = None,
-    preset: options.Preset = None,
-    setting: options.Setting = None,
-    workers: options.Workers = None,
-    asynchronous: options.Asynchronous = None,
-    dask: options.Dask = None,
-    limit: options.Limit = None,
-    isolate: options.Isolate = None,
-    memory: options.Memory = None,
-    max_failure_rate: options.MaxFailureRate = None,
-) -> None:
+@with_flags(options.PLACE, [options.CONFIG, options.AS_JSON], options.GOALS, options.NEW_RUN, options.SIMULATIONS)
+def run(ctx: typer.Context, **_: Any) -> None:
     """Begin a run and advance it: choose, simulate, retrain, measure, again and again.
 
     It ends after 100 steps unless you say --steps, --budget or --target; of several, the first that is reached ends it.
@@ -69,27 +39,8 @@ def run(
 
 
 @app.command(epilog="Example: `mrafno create solver.py:task --out runs/own`, then `mrafno ask runs/own -n 4`")
-def create(
-    ctx: typer.Context,
-    task: options.TaskName = None,
-    out: options.Out = None,
-    config: options.Config = None,
-    method: options.Method = None,
-    seed: options.Seed = None,
-    pool: options.Pool = None,
-    initial: options.Initial = None,
-    examples: options.Examples = None,
-    test: options.Test = None,
-    batch: options.Batch = None,
-    schedule: options.Schedule = None,
-    alpha: options.Alpha = None,
-    members: options.Members = None,
-    retrain: options.Retrain = None,
-    iterations: options.Iterations = None,
-    evaluate: options.Evaluate = None,
-    preset: options.Preset = None,
-    setting: options.Setting = None,
-) -> None:
+@with_flags(options.PLACE, [options.CONFIG], options.NEW_RUN)
+def create(ctx: typer.Context, **_: Any) -> None:
     """Begin a run without advancing it, to ask and tell by hand.
 
     In a file of settings the goals, and how simulations run, are kept for `mrafno resume`.
@@ -103,22 +54,8 @@ def create(
     "`mrafno resume runs/b`\n\n"
     "`mrafno resume runs/own --steps 200 --workers 8 --task solver.py:task`"
 )
-def resume(
-    ctx: typer.Context,
-    folder: options.Folder,
-    task: options.OtherTask = None,
-    as_json: options.AsJson = None,
-    steps: options.Steps = None,
-    budget: options.Budget = None,
-    target: options.Target = None,
-    workers: options.Workers = None,
-    asynchronous: options.Asynchronous = None,
-    dask: options.Dask = None,
-    limit: options.Limit = None,
-    isolate: options.Isolate = None,
-    memory: options.Memory = None,
-    max_failure_rate: options.MaxFailureRate = None,
-) -> None:
+@with_flags([options.AS_JSON], options.GOALS, options.SIMULATIONS)
+def resume(ctx: typer.Context, folder: options.Folder, task: options.OtherTask = None, **_: Any) -> None:
     """Go on with a run, as if it had never stopped.
 
     What you do not say is as the run was called the last time: its goals (if you give one, it replaces them all), and
@@ -130,7 +67,9 @@ def resume(
     from mrafno.errors import RunError
     from mrafno.storage.ledger import Ledger
 
-    flags = config.checked(config.pick(given(ctx), config.GOALS | config.SIMULATIONS), config.everything(), "the flags")
+    flags = given(ctx)
+    as_json = flags.get("json", False)
+    flags = config.checked(config.pick(flags, config.GOALS | config.SIMULATIONS), config.everything(), "the flags")
     Ledger.open(folder)  # what is no run is told before anything else
     last = recall(folder)
     values = {**last.values, **flags}
@@ -139,7 +78,7 @@ def resume(
             values = {name: value for name, value in values.items() if name not in names or name in flags}
     if not values.keys() & config.GOALS.keys():
         raise RunError(f"run {folder}: nobody said how far it is to go. Give --steps, --budget or --target.")
-    with only_ours(bool(as_json)) as stdout:
+    with only_ours(as_json) as stdout:
         it, source = _opened(folder, task, last.source, "dask" in values)
         with it:
             remember(folder, Call(source, values))
