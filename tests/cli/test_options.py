@@ -64,7 +64,7 @@ def test_commands_share_the_flags_of_the_table():
 def test_types_for_settings_files():
     assert types(FLAGS) == {"steps": int, "async": bool, "quick": bool, "first_seed": int, "out": str}
     assert [flag.name for flag in without(FLAGS, "async", "out")] == ["steps", "quick", "first_seed"]
-    assert {flag.name for flag in options.NEW_RUN} - {"setting"} <= config.everything().keys()
+    assert {flag.name for flag in options.NEW_RUN} - {"setting"} <= config.all_settings().keys()
 
 
 def test_positive_numbers():

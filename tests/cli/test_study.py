@@ -26,12 +26,12 @@ def test_commands(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["curves", "--report", "--out", "nowhere-at-all"], "holds no run"),
+        (["curves", "--report", "--out", "nowhere-at-all"], "has no run"),
         (["curves", "--setting", "colour=3"], "unknown setting 'colour'"),
         (["costs", "--task", "heat"], "unknown task 'heat'"),
     ],
 )
-def test_what_makes_no_sense_is_said(arguments, said):
+def test_invalid_arguments(arguments, said):
     failed = call(*arguments)
     assert isinstance(failed.exception, MrafnoError)
     assert said in str(failed.exception)

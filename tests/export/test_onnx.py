@@ -63,12 +63,12 @@ def test_the_default_network_takes_any_number_of_inputs(tmp_path, task, level, n
 @pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 2])
 @pytest.mark.parametrize("name", ["point", "dropout", "sgld", "svi"])
-def test_other_ways_of_inference(tmp_path, name, dim):
+def test_other_kinds_of_inference(tmp_path, name, dim):
     export_onnx(small_surrogates.surrogate(name, dim), tmp_path / "model.onnx")
     check(small_surrogates.surrogate(name, dim), 1, tmp_path / "model.onnx", 4)
 
 
-def test_what_the_model_says_of_itself(exported):
+def test_metadata_of_the_model(exported):
     surrogate, level, path, _ = exported
     grid, session = surrogate.domain.grids[level].shape, opened(path)
     [f], outputs = session.get_inputs(), session.get_outputs()
@@ -97,7 +97,7 @@ def test_a_model_that_differs_is_not_written(exported, tmp_path, monkeypatch):
     monkeypatch.setattr("mrafno.export.onnx._model", lambda *_: model.SerializeToString())
     old = tmp_path / "model.onnx"
     old.write_bytes(b"an older one")
-    with pytest.raises(ExportError, match="the ONNX model gives other numbers than the surrogate"):
+    with pytest.raises(ExportError, match="the ONNX model differs from the surrogate"):
         export_onnx(surrogate, old, level=level)
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("model.onnx", b"an older one")]
 

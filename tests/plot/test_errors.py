@@ -18,7 +18,7 @@ def test_error_of_one_run():
     assert not figure.layout.updatemenus
 
 
-def test_errors_that_fall_far_have_a_logarithmic_axis_with_whole_labels():
+def test_a_large_range_of_errors_has_a_logarithmic_axis():
     axis = error_figure([Line("mra-u", (0.0, 10.0), (0.5, 0.01))], UNIT).layout.yaxis
     assert axis.type == "log"
     assert 10 ** axis.range[0] < 0.01 < 0.5 < 10 ** axis.range[1]
@@ -28,7 +28,7 @@ def test_errors_that_fall_far_have_a_logarithmic_axis_with_whole_labels():
     assert error_figure([Line("mra-u", (0.0, 10.0), (0.5, 0.0))], UNIT).layout.yaxis.type is None
 
 
-def test_a_band_goes_there_and_back():
+def test_a_band_is_a_closed_polygon():
     line = Line("a", (0.0, 10.0), (0.5, 0.3), low=(0.4, 0.2), high=(0.6, 0.4))
     band, middle = error_figure([line], UNIT).data
     assert (band.x, band.y) == ((0.0, 10.0, 10.0, 0.0), (0.6, 0.4, 0.2, 0.4))
@@ -44,7 +44,7 @@ def test_methods_of_very_different_cost_have_a_logarithmic_axis(dear, kind):
     assert menu.active == (kind == "log")
 
 
-def test_shares_are_shown_whole():
+def test_the_axis_of_coverage_shows_all_shares():
     figure = coverage_figure((0.0, 10.0), (0.7, 0.85), 0.9, "in the task's unit; one coarsest solve = 0.25")
     assert figure.data[0].y == (0.7, 0.85)
     assert tuple(figure.layout.yaxis.range) == (0, 1.02)

@@ -8,7 +8,7 @@ from mrafno.plot.style import level_styles, method_styles
 from mrafno.run.methods import METHODS
 
 
-def test_every_method_has_a_look_of_its_own():
+def test_every_method_has_its_own_style():
     styles = method_styles({name: name for name in METHODS})
     assert len(styles) == len(METHODS)
     for a, b in itertools.combinations(styles.values(), 2):
@@ -16,7 +16,7 @@ def test_every_method_has_a_look_of_its_own():
         assert (a.colour, a.dash) != (b.colour, b.dash)
 
 
-def test_a_method_looks_the_same_in_other_company():
+def test_style_of_a_method_does_not_depend_on_others():
     alone = method_styles({"mra-u": "mra-u"})["mra-u"]
     assert method_styles({"random-mix": "random-mix", "a": "nobody knows", "mra-u": "mra-u"})["mra-u"] == alone
     twice = method_styles({"mra-u, alpha 0.1": "mra-u", "mra-u, alpha 1": "mra-u", "mra-uhat": "mra-uhat"})
@@ -26,7 +26,7 @@ def test_a_method_looks_the_same_in_other_company():
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 5])
-def test_meshes_can_be_told_apart(levels):
+def test_styles_of_meshes_differ(levels):
     styles = level_styles(levels)
     assert len(set(styles)) == len(styles) == levels
     assert styles[-1] == level_styles(2)[-1]

@@ -54,7 +54,7 @@ def test_tasks_have_sections_of_their_own(tmp_path, runs):
     assert "No error of these runs has been measured." in page
 
 
-def test_a_run_that_has_just_begun_does_not_cut_the_others(tmp_path, runs):
+def test_a_run_with_one_measurement_does_not_shorten_the_mean_curve(tmp_path, runs):
     new = made_run(tmp_path / "new", method="random-high", seed=2, errors=(0.5,))
     _, _, sections = comparison([RunReader(folder) for folder in [*runs, new]])
     assert sections[0][2].data[-1].x == (0.0, 20.0, 40.0)

@@ -19,7 +19,7 @@ def test_a_page_is_self_contained(tmp_path):
     assert '<h2>One<a href="#one" aria-label="link to One">#</a></h2>' in page
 
 
-def test_tables_of_names_and_values_are_told_from_tables_of_figures(tmp_path):
+def test_tables_of_names_and_values_have_a_class(tmp_path):
     facts, figures = [("setting", "value"), ("pool", "62")], [("run", "cost", "error"), ("a", "1", "0.1")]
     write_page(tmp_path / "page.html", "Title", "Lead.", [("One", "Text.", facts), ("Two", "Text.", figures)])
     page = (tmp_path / "page.html").read_text(encoding="utf-8")

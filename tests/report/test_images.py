@@ -11,7 +11,7 @@ from mrafno.report import write_report
 from mrafno.report.images import write_images
 
 
-def test_without_kaleido_it_says_what_to_install(monkeypatch, tmp_path):
+def test_without_kaleido_the_error_names_the_extra(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MrafnoError, match=r"pip install 'mrafno\[images\]'"):
         write_images(tmp_path, [("One", "", go.Figure())])

@@ -38,24 +38,24 @@ def test_sections_of_a_run(run):
     assert sections["Coverage of 90 % intervals"][1].data[0].y == (0.8, 0.8, 0.8)
     rows = cells(sections["Last queries"][1])
     assert list(rows) == ["4", "3", "2", "1"]
-    assert rows["2"]["error before learning"] == "0.25"
+    assert rows["2"]["error before training"] == "0.25"
     assert (rows["2"]["mesh"], rows["2"]["cost"]) == ("9 points", "10")
     assert rows["2"]["prediction now"] == "no checkpoint"
     assert "polyline" in rows["2"]["truth"].markup
-    assert sections["Failures"] == ("Every simulation that ended gave an output.", None)
+    assert sections["Failures"] == ("Every finished simulation has an output.", None)
     assert "no checkpoint" in sections["Test inputs"][0]
 
 
 @pytest.mark.parametrize(
     ("method", "schedule", "utilities"),
     [
-        ("random-mix", None, "scores mean nothing"),
+        ("random-mix", None, "chooses at random: there are no utilities"),
         ("coreset-high", None, "the largest was chosen"),
-        ("mra-auto", None, "first settles on a mesh"),
+        ("mra-auto", None, "first chooses a mesh"),
         ("mr-predvar", "exp with rate 0.01", "per scheduled cost"),
     ],
 )
-def test_what_methods_do_not_have_is_left_out_or_said(tmp_path, method, schedule, utilities):
+def test_sections_depend_on_the_method(tmp_path, method, schedule, utilities):
     sections = sections_of(made_run(tmp_path / "run", method=method, levels=(1, 1, 0)))
     assert ("Cost schedule" in sections) == (schedule is not None)
     assert schedule is None or schedule in sections["Cost schedule"][0]
@@ -63,7 +63,7 @@ def test_what_methods_do_not_have_is_left_out_or_said(tmp_path, method, schedule
     assert (sections["Utilities"][1] is None) == (method == "random-mix")
 
 
-def test_a_run_that_has_not_chosen_yet(tmp_path):
+def test_a_run_without_choices(tmp_path):
     page = page_of(made_run(tmp_path / "run", running=True))
     assert "0 steps, accumulated cost 0" in page
     assert "No error has been measured." in page
@@ -71,7 +71,7 @@ def test_a_run_that_has_not_chosen_yet(tmp_path):
     assert "Nothing has been measured yet." in page
 
 
-def test_a_run_says_whether_anybody_drives_it(tmp_path):
+def test_the_summary_shows_whether_a_process_advances_the_run(tmp_path):
     folder = made_run(tmp_path / "run", running=True)
     with Ledger.open(folder, write=True) as ledger:
         assert "State: running. 1 query running. Last event" in summary(RunReader(folder))
@@ -80,17 +80,17 @@ def test_a_run_says_whether_anybody_drives_it(tmp_path):
     assert "State: 5 simulations failed. Mend the simulator and resume. 1 query asked, not answered. Last" in said
 
 
-def test_the_pool_is_what_there_is(tmp_path):
+def test_the_size_of_the_pool(tmp_path):
     with create(tmp_path / "run", pool=990) as run:
         left = len(run.inputs.pool)
     settings = dict(sections_of(tmp_path / "run")["Settings"][1])
-    assert settings["pool"] == f"{left}, all that the task has left (of 990 at most)"
+    assert settings["pool"] == f"{left}, all that the task has (of at most 990)"
     with create(tmp_path / "few", pool=4):
         pass
     assert dict(sections_of(tmp_path / "few")["Settings"][1])["pool"] == "4"
 
 
-def test_a_run_that_has_only_begun(tmp_path):
+def test_a_run_without_events(tmp_path):
     with Run.create(tmp_path / "run", get_task("darcy", resolutions=((4, 4), (8, 8))), pool=3, test=0):
         pass
     page = page_of(tmp_path / "run")
@@ -98,16 +98,16 @@ def test_a_run_that_has_only_begun(tmp_path):
     assert "No example has been chosen yet." in page
 
 
-def test_failures_are_told(tmp_path):
+def test_failures_are_listed(tmp_path):
     folder = made_run(tmp_path / "run", levels=(0, 1), failures=("it <b>fell</b> over",), running=True)
     page = page_of(folder)
-    assert "1 simulation gave nothing." in page
+    assert "1 simulation without output." in page
     assert "it &lt;b&gt;fell&lt;/b&gt; over" in page
     assert "fell</b>" not in page
-    # A choice that failed was made anew: it is not shown twice.
+    # A choice that failed was replaced: it is shown once.
     assert list(cells(sections_of(folder)["Last queries"][1])) == ["3", "2", "1"]
 
 
-def test_costs_in_a_persons_own_unit(tmp_path):
+def test_costs_in_the_unit_of_the_task(tmp_path):
     folder = made_run(tmp_path / "run", task=made_task(costs=(0.25, 3.0)), levels=(1,), errors=(0.4,))
     assert "accumulated cost 3 (in the task's unit; one coarsest solve = 0.25)" in summary(RunReader(folder))

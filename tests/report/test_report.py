@@ -42,7 +42,7 @@ def test_the_same_folder_twice_is_one_run(run):
     assert "<h1>made: mra-uhat, seed 0</h1>" in page_of(run, run)
 
 
-def test_what_cannot_be_reported(run, tmp_path):
+def test_reports_that_raise(run, tmp_path):
     with pytest.raises(MrafnoError, match="no run was given"):
         write_report([], tmp_path / "x.html")
     with pytest.raises(MrafnoError, match="is a folder"):
@@ -53,7 +53,7 @@ def test_what_cannot_be_reported(run, tmp_path):
         write_report([run], tmp_path / "x.html", images=tmp_path, formats=("gif",))
 
 
-def test_damaged_lines_are_an_error_that_names_them(copy, tmp_path):
+def test_damaged_lines_raise_an_error_with_their_number(copy, tmp_path):
     path = copy / "ledger.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"step":2', b'"step":3', 1))
     with pytest.raises(LedgerError, match=r"line \d+ is damaged"):

@@ -16,7 +16,7 @@ from mrafno.run.reader import RunReader
 from mrafno.run.settings import RunSettings
 from mrafno.studies.active import Job, Result
 from mrafno.studies.curves import as_json, compare
-from mrafno.studies.runner import News
+from mrafno.studies.runner import RunProgress
 from tests.made_runs import made_run
 
 #: Levels cost 1 and 10. Step 2 is measured twice, step 4 with an error that is not finite, step 8 twice.
@@ -90,7 +90,7 @@ def test_studies(folder, reader):
     [run] = as_json(comparison, results)["runs"]
     assert result.curve == run["curve"] == comparison.means["mra-uhat"].curve == EXPECTED
     assert (comparison.rows[0].error.mean, comparison.rows[0].cost.mean) == (0.25, 26.0)
-    assert News.of(reader.state, "ended").error == EXPECTED.errors[-1]
+    assert RunProgress.of(reader.state, "ended").error == EXPECTED.errors[-1]
 
 
 def test_displays(reader):

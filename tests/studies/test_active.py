@@ -31,7 +31,7 @@ def test_a_run_is_named_by_what_determines_it():
     assert len(names) == 9
 
 
-def test_a_schedule_that_a_method_does_not_look_at_makes_no_other_run():
+def test_a_schedule_that_a_method_does_not_use_is_not_in_the_name():
     other = RunSettings(alpha=0.5, schedule="sigmoid")
     for method in ("random-low", "mra-auto"):
         assert Job.of("burgers", method, 0, other) == Job.of("burgers", method, 0, RunSettings())
@@ -71,7 +71,7 @@ def test_entries_with_schedules_of_their_own():
         ({"task": "heat", "task_settings": {}}, "unknown task"),
     ],
 )
-def test_setups_that_make_no_sense(changes, said):
+def test_invalid_setups(changes, said):
     with pytest.raises(MrafnoError, match=said):
         tiny_setup(**changes)
 
@@ -97,7 +97,7 @@ def test_more_steps_extend_a_run(tmp_path, straight):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_budget_ends_a_run_that_is_the_beginning_of_a_longer_one(tmp_path, straight):
+def test_a_run_with_a_budget_is_the_beginning_of_a_longer_one(tmp_path, straight):
     price = [straight.queries[id].cost for id in straight.queries if straight.queries[id].kind == "pool"]
     setup = tiny_setup(steps=6, budget=sum(price[:2]) + 0.5)
     for _ in range(2):
@@ -109,14 +109,14 @@ def test_a_budget_ends_a_run_that_is_the_beginning_of_a_longer_one(tmp_path, str
     assert state.error_curve().errors[:2] == straight.error_curve().errors[:2]
 
 
-def test_runs_that_learn_seldom_end_by_their_budget_too(tmp_path):
+def test_a_budget_ends_runs_that_train_rarely(tmp_path):
     settings = RunSettings.of(**{**tiny_setup().settings.as_json(), "refresh": 1.0})
     setup = tiny_setup(steps=6, budget=1.0, settings=settings)
     state = run_job(setup.job(HIGH, 0), tmp_path, setup, ignore)
     assert (state.step, len(state.trainings), len(state.not_trained_on)) == (1, 2, 0)
 
 
-def test_an_interrupted_run_goes_on(tmp_path, straight):
+def test_an_interrupted_run_is_continued(tmp_path, straight):
     setup = tiny_setup(steps=6)
     job = setup.job(MRA, 0)
 

@@ -14,12 +14,12 @@ from mrafno.studies.curves_report import curves_study, entries, mean_figure, rea
 from tests.studies.tiny import made_result, tiny_setup, tiny_study
 
 
-def test_an_error_that_only_some_reached_says_how_many(made):
+def test_cells_count_the_runs_that_reached_an_error(made):
     made["mra-uhat"][1] = made_result("mra-uhat", 1, (0.0, 50.0), (0.8, 0.7))
     assert reach_cells(compare(made, errors=[0.2]))[1] == ["mra-uhat", "20 (1 of 2)"]
 
 
-def test_a_line_runs_as_interpolated_on_a_logarithmic_axis_too(made):
+def test_lines_follow_the_interpolation_on_a_logarithmic_axis(made):
     means = compare(made).means
     figure = mean_figure(means, method_styles({m: m for m in made}), "burgers")
     line = next(trace for trace in figure.data if trace.name == "random-high" and trace.mode == "lines+markers")
@@ -30,10 +30,10 @@ def test_a_line_runs_as_interpolated_on_a_logarithmic_axis_too(made):
     assert 5 < sum(size > 0 for size in line.marker.size) < 20
 
 
-def test_methods_are_named_once():
+def test_repeated_methods_are_an_error():
     assert len(entries("")) == 11
     assert [entry.label for entry in entries("mra-u, mra-u@0.5")] == ["mra-u", "mra-u@0.5"]
-    with pytest.raises(MrafnoError, match="mra-u is named twice"):
+    with pytest.raises(MrafnoError, match="mra-u is given twice"):
         entries("mra-u,mra-u")
 
 

@@ -12,7 +12,7 @@ from mrafno.tasks import get_task
 TINY = Setup("burgers", examples=6, tests=4, iterations=3)
 
 
-def test_the_same_inputs_whatever_the_mix():
+def test_both_mixes_have_the_same_inputs():
     task = get_task("burgers")
     mixed, coarse = (examples(task, TINY, 3, mix) for mix in ("mixed", "coarse"))
     assert mixed.sizes == (6, 6)

@@ -24,7 +24,7 @@ def test_pointwise(out, capsys):
         assert len(one["shown"]) == 2
     page = (out / "pointwise.html").read_text(encoding="utf-8")
     assert "Test input 1" in page
-    assert "The publication" in page
+    assert "The paper" in page
 
 
 def test_shown_errors_are_those_that_were_measured(out):

@@ -4,13 +4,13 @@ import pytest
 
 from mrafno.studies import active, runner
 from mrafno.studies.active import Entry, read, results, run_job
-from mrafno.studies.runner import do_runs, prepare
+from mrafno.studies.runner import prepare, run_jobs
 from tests.studies.tiny import choices, ignore, tiny_setup
 
 MRA, HIGH = Entry.parse("mra-uhat"), Entry.parse("random-high")
 
 
-def test_what_is_done_is_kept_and_what_fails_stops_nobody_else(tmp_path, monkeypatch):
+def test_finished_runs_are_kept_and_a_failure_does_not_stop_the_others(tmp_path, monkeypatch):
     setup = tiny_setup(steps=2, seeds=1)
     low, mix = Entry.parse("random-low"), Entry.parse("random-mix")
     todo = setup.jobs([HIGH, low, mix])
@@ -26,7 +26,7 @@ def test_what_is_done_is_kept_and_what_fails_stops_nobody_else(tmp_path, monkeyp
 
     monkeypatch.setattr(runner, "run_job", sometimes)
     news = []
-    failures = do_runs(todo, tmp_path, setup, workers=1, heard=lambda job, one: news.append((job.method, one.phase)))
+    failures = run_jobs(todo, tmp_path, setup, workers=1, watch=lambda job, one: news.append((job.method, one.phase)))
     assert list(failures) == [todo[1].name]
     assert "ZeroDivisionError: by zero" in failures[todo[1].name]
     assert "sometimes" in (tmp_path / f"{todo[1].name}.error.txt").read_text()
@@ -37,7 +37,7 @@ def test_what_is_done_is_kept_and_what_fails_stops_nobody_else(tmp_path, monkeyp
     assert found["random-high"][0].counts() == [0, 2]
 
 
-def test_first_examples_are_simulated_once_for_all_methods(tmp_path, monkeypatch):
+def test_initial_examples_are_simulated_once_for_all_methods(tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(runner, "solve_examples", lambda task, f, level, **_: made.append((level, len(f))))
     prepare(tiny_setup(seeds=1).jobs([MRA, HIGH]), tmp_path, 1)
@@ -51,9 +51,9 @@ def test_workers_give_the_runs_of_one(tmp_path):
     phases = {job.name: [] for job in todo}
     for workers in (1, 2):
         prepare(todo, tmp_path / str(workers), workers)
-        failures = do_runs(
+        failures = run_jobs(
             todo, tmp_path / str(workers), setup, workers=workers,
-            heard=lambda job, one: phases[job.name].append(one.phase),
+            watch=lambda job, one: phases[job.name].append(one.phase),
         )  # fmt: skip
         assert not failures
     alone, together = (results(setup, [MRA, HIGH], tmp_path / str(workers)) for workers in (1, 2))
@@ -64,7 +64,7 @@ def test_workers_give_the_runs_of_one(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_interruption_ends_the_workers_and_the_same_call_goes_on(tmp_path):
+def test_an_interruption_stops_the_workers_and_the_same_call_continues(tmp_path):
     setup = tiny_setup(steps=6, seeds=1)
     todo = setup.jobs([MRA, HIGH])
 
@@ -73,6 +73,6 @@ def test_an_interruption_ends_the_workers_and_the_same_call_goes_on(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        do_runs(todo, tmp_path, setup, workers=2, heard=interrupt)
-    do_runs(todo, tmp_path, setup, workers=1, heard=lambda *_: None)
+        run_jobs(todo, tmp_path, setup, workers=2, watch=interrupt)
+    run_jobs(todo, tmp_path, setup, workers=1, watch=lambda *_: None)
     assert all(setup.ended(read(job, tmp_path)) for job in todo)

@@ -10,7 +10,7 @@ from mrafno.tasks import get_task
 from tests.studies.tiny import tiny_study
 
 
-def test_the_schedules_themselves():
+def test_weights_of_schedules():
     """They begin equal, at the first step, and end at the true shares."""
     figure = weights_figure(get_task("burgers"), "exp", [0.01, 1.0], 1000, ["33", "129"])
     coarse, fine = (trace for trace in figure.data if trace.name == "0.01")
@@ -19,7 +19,7 @@ def test_the_schedules_themselves():
     assert fine.y[-1] == pytest.approx(41.2 / 42.2, abs=1e-3)
 
 
-def test_schedules_are_of_methods_that_have_one():
+def test_a_method_without_a_schedule_is_an_error():
     assert len(schedule_entries("mra-u", [0.1, 0.2, 0.1])) == 4
     with pytest.raises(MrafnoError, match="random-low has no cost schedule"):
         schedule_entries("random-low", [0.1])

@@ -147,7 +147,7 @@ def fixed(
 
 def _active(name: str, ctx: typer.Context) -> "Study":
     """A study of active learning from a command's flags."""
-    from mrafno.cli.config import gathered
+    from mrafno.cli.config import collect
     from mrafno.studies.active import Setup
     from mrafno.studies.pages import Study
 
@@ -158,7 +158,7 @@ def _active(name: str, ctx: typer.Context) -> "Study":
         budget=flags.get("budget"),
         seeds=flags.get("seeds"),
         first_seed=flags["first_seed"],
-        settings=gathered({"alpha": flags.get("alpha")}, flags.get("setting", ())),
+        settings=collect({"alpha": flags.get("alpha")}, flags.get("setting", ())),
         quick=flags["quick"],
     )
     folder = flags.get("out") or Path(f"study-{setup.task}" + ("-quick" if flags["quick"] else ""))

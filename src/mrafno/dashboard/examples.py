@@ -1,40 +1,37 @@
-"""One example of a run: its input, its truth, and what the surrogate's last checkpoint says of it.
-
-A picture for each, and not all in one figure, so that a narrow page can put them below one another.
-"""
+"""One example of a run: its input, its output, and the prediction of the surrogate's last checkpoint."""
 
 import os
 import threading
 from collections import OrderedDict
 from typing import Any
 
-from mrafno.dashboard.runs import Version, Watched, file_version
-from mrafno.dashboard.views import about_query, drawn
+from mrafno.dashboard.runs import Version, WatchedRun, file_version
+from mrafno.dashboard.views import about_query, figure_json
 from mrafno.errors import MrafnoError
 from mrafno.grids import Array
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
 from mrafno.surrogate.prediction import Prediction
 
-#: Examples that are kept for who asks again.
+#: Examples that are cached.
 _KEPT = 64
 
 
 class Examples:
-    """Examples as JSON values, made when they are asked for and kept as long as the checkpoint is the same."""
+    """Examples as JSON values, cached while the checkpoint is the same."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str, int], tuple[object, dict[str, Any]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def version(self, run: Watched, id: str) -> tuple[object, ...]:
-        """What the picture of a query depends on: what became of it, and the checkpoint."""
+    def version(self, run: WatchedRun, id: str) -> tuple[object, ...]:
+        """What the figures of a query depend on: its answer, and the checkpoint."""
         with run.reading() as reader:
             query = reader.state.queries.get(id)
             return (query and query.status, query and query.answered, checkpoint_version(run))
 
-    def get(self, run: Watched, id: str, channel: int = -1) -> dict[str, Any] | None:
-        """A query's example; None if there is no such query. Of several channels one is shown, by default the last."""
+    def get(self, run: WatchedRun, id: str, channel: int = -1) -> dict[str, Any] | None:
+        """The example of a query, None if it is unknown; of several channels one is shown, by default the last."""
         key, version = (run.name, id, channel), self.version(run, id)
         with self._lock:
             if key in self._kept and self._kept[key][0] == version:
@@ -58,14 +55,14 @@ class Examples:
         return made
 
 
-def checkpoint_version(run: Watched) -> Version:
+def checkpoint_version(run: WatchedRun) -> Version:
     """Changes with the run's checkpoint."""
     return file_version(run.folder / "surrogate" / "surrogate.json")
 
 
-def _predicted(run: Watched, reader: RunReader, f: Array, level: int) -> tuple[Prediction | None, str]:
-    """The checkpoint's prediction of one input, and a sentence about it; what the ledger says is not waited for."""
-    # What a reader's surrogate needs of the ledger stands in its first line, so others may go on reading meanwhile.
+def _predicted(run: WatchedRun, reader: RunReader, f: Array, level: int) -> tuple[Prediction | None, str]:
+    """The checkpoint's prediction of one input, and a sentence about it; the lock of the ledger is not held."""
+    # The surrogate needs the first line of the ledger only, so other threads may read the ledger meanwhile.
     with run.predicting:
         if _has_links(run):
             return None, "The checkpoint has symbolic links, which are not followed."
@@ -78,7 +75,7 @@ def _predicted(run: Watched, reader: RunReader, f: Array, level: int) -> tuple[P
         return prediction, f"The prediction is that of the checkpoint after fit {reader.surrogate.fits}."
 
 
-def _has_links(run: Watched) -> bool:
+def _has_links(run: WatchedRun) -> bool:
     folder = run.folder / "surrogate"
     try:
         with os.scandir(folder) as entries:
@@ -115,5 +112,5 @@ def _described(
         "text": " ".join(sentences),
         "channel": channel,
         "channels": channels,
-        "panels": [{"heading": heading, "figure": drawn(figure)} for heading, figure in pictures],
+        "panels": [{"heading": heading, "figure": figure_json(figure)} for heading, figure in pictures],
     }

@@ -37,7 +37,7 @@ def mixture_figure(names: Sequence[str], counts: Sequence[Sequence[float]], mesh
 
 
 def time_figure(seconds: Mapping[str, float]) -> go.Figure:
-    """Seconds by what they were spent on."""
+    """Seconds by activity."""
     figure = go.Figure()
     figure.add_bar(
         x=list(seconds.values()), y=list(seconds), orientation="h", marker_color=BLUE, name="", cliponaxis=False,
@@ -45,6 +45,6 @@ def time_figure(seconds: Mapping[str, float]) -> go.Figure:
         hovertemplate="%{y}: %{x:.3g} s",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", title_text="")
-    # Room for the text beside the longest bar.
+    # Space for the text beside the longest bar.
     figure.update_xaxes(title_text="seconds", range=[0, 1.2 * max(*seconds.values(), 1e-3)])
     return legend_below(figure, 120 + 44 * len(seconds))

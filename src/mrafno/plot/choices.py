@@ -10,7 +10,7 @@ from mrafno.plot.style import legend_below, level_styles
 
 
 def counts_figure(counts: Sequence[Sequence[int]], meshes: Sequence[str]) -> go.Figure:
-    """How many queries each mesh has had after each step: ``counts[level][step]``, steps from 0."""
+    """Number of queries of each mesh after each step: ``counts[level][step]``, steps from 0."""
     figure = go.Figure()
     for line, mesh, style in zip(counts, meshes, level_styles(len(meshes)), strict=True):
         shown = {**style.scatter(), "mode": "lines", "line": {"color": style.colour, "dash": style.dash, "shape": "hv"}}
@@ -23,7 +23,7 @@ def counts_figure(counts: Sequence[Sequence[int]], meshes: Sequence[str]) -> go.
 def schedule_figure(
     steps: Sequence[int], weights: Sequence[Sequence[float]], true: Sequence[float], meshes: Sequence[str]
 ) -> go.Figure:
-    """What a solve on each mesh counts at each step, ``weights[step][level]``, and in the end, ``true[level]``."""
+    """Cost weight of each mesh at each step, ``weights[step][level]``, and true cost share, ``true[level]``."""
     figure = go.Figure()
     for level, (mesh, style) in enumerate(zip(meshes, level_styles(len(meshes)), strict=True)):
         look = {**style.scatter(), "mode": "lines"}
@@ -42,11 +42,11 @@ def utility_figure(
     axis: str,
     costs: Sequence[Sequence[float]] | None = None,
 ) -> go.Figure:
-    """The best utility of each mesh at each step, ``best[step][level]``, filled markers where that mesh was chosen.
+    """Best utility of each mesh at each step, ``best[step][level]``, with filled markers where the mesh was chosen.
 
     Args:
-        axis: what the utility is.
-        costs: with them, ``[step][level]``, a second panel has utilities divided by costs, by which was chosen.
+        axis: title of the utility axis.
+        costs: ``[step][level]``, for a second panel with utilities divided by costs, the criterion of the choice.
     """
     panels = [(axis, best)]
     if costs is not None:
@@ -59,7 +59,7 @@ def utility_figure(
     for row, (title, values) in enumerate(panels, 1):
         for level, (mesh, style) in enumerate(zip(meshes, level_styles(len(meshes)), strict=True)):
             look = style.scatter()
-            # A marker that is filled was chosen; the others are rings, or left out where they would be too many.
+            # Filled markers were chosen; the others are rings, or left out where there are many.
             mark: dict[str, Any] = {
                 "symbol": [style.marker + ("" if c == level else "-open") for c in chosen],
                 "size": 7,
@@ -79,5 +79,5 @@ def utility_figure(
 
 
 def step_axis(last: int) -> dict[str, Any]:
-    """Steps are whole numbers."""
+    """Axis of steps, with whole numbers."""
     return {"title_text": "step", "range": [0, max(last, 1) * 1.03], "dtick": 1 if last < 12 else None}

@@ -9,14 +9,14 @@ from plotly.subplots import make_subplots
 from mrafno.grids import Array, Grid
 from mrafno.plot.style import BLACK, PLAIN, method_styles
 
-#: Of the heat maps and the gaps between them on a full page, from which their height follows.
+#: Width in pixels of the heat maps with the gaps between them, from which their height follows.
 _WIDTH = 1080
 
 
 def maps_figure(
     grid: Grid, truth: Array, errors: Mapping[str, Array], titles: Mapping[str, str], methods: Mapping[str, str]
 ) -> go.Figure:
-    """Heat maps: the truth with a scale of its own, then errors, which share one."""
+    """Heat maps: the truth on its own scale, then the errors on a common one."""
     del methods
     rows, columns = _arranged(len(errors) + 1, (4, 3))
     gap = 0.04
@@ -40,7 +40,7 @@ def maps_figure(
 def curves_figure(
     grid: Grid, truth: Array, errors: Mapping[str, Array], titles: Mapping[str, str], methods: Mapping[str, str]
 ) -> go.Figure:
-    """Curves: the truth on an axis of its own, then errors on one axis range."""
+    """Curves: the truth on its own axis, then the errors on a common range."""
     rows, columns = _arranged(len(errors) + 1, (3,))
     figure = _panels(rows, columns, ["truth", *(titles[label] for label in errors)], 0.06, 220)
     x = grid.axes[0]
@@ -56,7 +56,7 @@ def curves_figure(
 
 
 def _arranged(panels: int, widths: Sequence[int]) -> tuple[int, int]:
-    """Rows and columns, of so many columns that fewest places stay empty."""
+    """Rows and columns, with the width that leaves the fewest places empty."""
     columns = min((min(width, panels) for width in widths), key=lambda width: -panels % width)
     return -(-panels // columns), columns
 

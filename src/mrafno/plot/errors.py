@@ -20,7 +20,7 @@ _CALIBRATION = tuple(
 
 @dataclass(frozen=True)
 class Line:
-    """Error against cost, of one run or in the middle of several; those have a lowest and a highest."""
+    """Error against cost, of one run or the mean of several with their lowest and highest."""
 
     name: str
     costs: Sequence[float]
@@ -31,10 +31,10 @@ class Line:
 
 
 def error_figure(lines: Sequence[Line], unit: str) -> go.Figure:
-    """Error against accumulated cost; over several runs the lowest and the highest bound a band.
+    """Error against accumulated cost, with a band from the lowest to the highest of several runs.
 
     Args:
-        unit: what one of the cost is.
+        unit: of the cost, for the axis title.
     """
     figure = go.Figure()
     for line in lines:
@@ -52,13 +52,13 @@ def error_figure(lines: Sequence[Line], unit: str) -> go.Figure:
     figure.update_xaxes(title_text=cost_title(unit), rangemode="tozero")
     every = [error for line in lines for error in (*line.errors, *line.low, *line.high)]
     figure.update_yaxes(title_text="relative L2 error", **_error_axis(every))
-    # A phone shows the legend one line below the other.
+    # On a phone every legend entry has a line of its own.
     legend_below(figure, 460 if len(lines) == 1 else 480 + 16 * len(lines))
     return figure if len(lines) == 1 else _with_cost_buttons(figure, [line.costs[-1] for line in lines if line.costs])
 
 
 def _with_cost_buttons(figure: go.Figure, ends: Sequence[float]) -> go.Figure:
-    """Cheap methods may be over before dear ones begin, then a logarithmic axis is better; cost 0 is beyond its end."""
+    """Add buttons for a linear or logarithmic cost axis; logarithmic if final costs differ by more than ten."""
     axes = {"linear cost": ("linear", None), "logarithmic cost": ("log", 1)}
     changes = [{"xaxis.type": kind, "xaxis.dtick": tick} for kind, tick in axes.values()]
     buttons = [
@@ -75,7 +75,7 @@ def _with_cost_buttons(figure: go.Figure, ends: Sequence[float]) -> go.Figure:
 
 
 def coverage_figure(costs: Sequence[float], shares: Sequence[float], probability: float, unit: str) -> go.Figure:
-    """The share of values inside the central intervals of a probability, as the cost grows."""
+    """Share of values inside the central intervals of a probability, against cost."""
     figure = go.Figure()
     figure.add_hline(y=probability, line={"color": GREY, "dash": "dot"})
     look = Style().scatter()
@@ -99,17 +99,17 @@ def calibration_figure(covered: Mapping[str, Mapping[str, float]]) -> go.Figure:
 
 
 def cost_title(unit: str) -> str:
-    """In two lines where one would not fit on a phone."""
+    """Title of a cost axis, in two lines where one would not fit a phone."""
     return "accumulated simulation cost" + (" " if len(unit) < 24 else "<br>") + f"({unit})"
 
 
 def _error_axis(errors: Sequence[float]) -> dict[str, Any]:
-    """Logarithmic if the errors differ enough to need it; else from zero, so that small changes look small."""
+    """Logarithmic if the errors differ by a factor of two or more; else from zero, so that small changes look small."""
     low, high = min(errors, default=0.0), max(errors, default=0.0)
     if not 0 < low <= high / 2:
         return {"rangemode": "tozero"}
     exponents = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
-    # Plotly would write 2 and 5 without their power of ten.
+    # Plotly would label 2 and 5 without their power of ten.
     few, some, many = (1, 2, 5), (1, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8)
     digits = many if high < 4 * low else some if high < 30 * low else few
     ticks = [float(f"{digit:g}e{exponent}") for exponent in exponents for digit in digits]

@@ -81,7 +81,7 @@ def _predicted_maps(grid: Grid, f: Array, truth: Array, mean: Array, std: Array)
             row=1, col=column + 1,
         )  # fmt: skip
         if column:
-            # All have the same axes, and the numbers of the colours need the room.
+            # All panels share their axes, and the colour bars need the space.
             figure.update_yaxes(showticklabels=False, row=1, col=column + 1)
     figure.update_annotations(font_size=13)
     figure.update_layout(height=PAGE_WIDTH * (1 - gap * 4) / 5 + MARGIN["t"] + MARGIN["b"])
@@ -94,7 +94,7 @@ def _curves(task: Task, f: Array, outputs: Sequence[Array], difference: Array) -
     figure = make_subplots(1, 3, subplot_titles=titles, horizontal_spacing=0.07)
     figure.add_scatter(x=fine.axes[0], y=f, line={"color": BLACK}, showlegend=False, row=1, col=1)
     colours = [ORANGE, *[GREEN] * (task.levels - 2), BLUE][-task.levels :]
-    # The finest line lies under the coarser ones' markers.
+    # The finest line is drawn first, under the markers of the coarser ones.
     for grid, y, colour in reversed(list(zip(task.grids, outputs, colours, strict=True))):
         style = {"mode": "lines"} if grid is fine else {"mode": "lines+markers", "marker": {"size": 5}}
         figure.add_scatter(x=grid.axes[0], y=y, name=_mesh_title(grid), line={"color": colour}, **style, row=1, col=2)

@@ -11,16 +11,16 @@ from mrafno.grids import Array, Grid
 from mrafno.plot.style import BLACK, BLUE, ORANGE
 
 #: Half the width of a 90 % interval, in standard deviations.
-_REACH = 1.645
+_HALF_WIDTH = 1.645
 _SHAPE: dict[str, Any] = {"height": 300, "margin": {"l": 55, "r": 15, "t": 10, "b": 45}}
 
 
 def panels(
     grid: Grid, f: Array, truth: Array | None, mean: Array | None, std: Array | None, names: Sequence[str]
 ) -> list[tuple[str, Any]]:
-    """Headings and figures of what is known of an example, each an array on the grid."""
+    """Headings and figures of the known parts of an example, each an array on the grid."""
     draw = _curves if grid.dim == 1 else _fields
-    # A third of the digits need not travel; names come from whoever made the task, and plotly reads markup in them.
+    # Single precision is enough for a picture. Axis names are escaped, because plotly reads markup in them.
     arrays = [None if values is None else values.astype(np.float32) for values in (f, truth, mean, std)]
     pictures = draw(grid, *arrays)
     for _, figure in pictures:
@@ -32,7 +32,7 @@ def panels(
 
 def _curves(grid: Grid, f: Any, truth: Any, mean: Any, std: Any) -> list[tuple[str, Any]]:
     x = grid.axes[0]
-    # The legend is below, where it takes nothing of a narrow figure's width.
+    # The legend is below, because a narrow figure needs its width.
     shape = {**_SHAPE, "showlegend": False, "legend": {"orientation": "h", "y": -0.25}}
     source, output, error = (go.Figure(layout=shape) for _ in range(3))
     source.add_scatter(x=x, y=f, mode="lines", line={"color": BLACK}, name="input")
@@ -40,7 +40,7 @@ def _curves(grid: Grid, f: Any, truth: Any, mean: Any, std: Any) -> list[tuple[s
         if centre is not None:
             figure.add_scatter(
                 x=np.concatenate([x, x[::-1]]), fill="toself", hoverinfo="skip", line={"width": 0}, mode="lines",
-                y=np.concatenate([centre + _REACH * std, (centre - _REACH * std)[::-1]]),
+                y=np.concatenate([centre + _HALF_WIDTH * std, (centre - _HALF_WIDTH * std)[::-1]]),
                 fillcolor="rgba(0,114,178,0.3)", name="90 % interval",
             )  # fmt: skip
     for values, name, line in ((truth, "truth", {"color": BLACK}), (mean, "mean", {"color": BLUE, "dash": "dash"})):
@@ -60,7 +60,7 @@ def _fields(grid: Grid, f: Any, truth: Any, mean: Any, std: Any) -> list[tuple[s
     outputs = [values for values in (truth, mean) if values is not None]
     shared: dict[str, Any] = {"colorscale": "Viridis"}
     if outputs:
-        # Truth and mean share their colours.
+        # Truth and mean share one colour scale.
         shared |= {"zmin": min(float(a.min()) for a in outputs), "zmax": max(float(a.max()) for a in outputs)}
     fields: list[tuple[str, Any, dict[str, Any]]] = [("input", f, {"colorscale": "Cividis"})]
     fields += [(name, a, shared) for name, a in (("truth", truth), ("mean", mean)) if a is not None]

@@ -15,7 +15,7 @@ _MARKERS = (
     "circle", "square", "diamond", "triangle-up", "x", "star", "cross", "triangle-down", "hexagon", "pentagon",
     "hourglass",
 )  # fmt: skip
-#: Colour and dash of every method; relatives share a colour.
+#: Colour and dash of every method; related methods share a colour.
 _METHODS: dict[str, tuple[str, str]] = {
     "mra-uhat": (BLUE, "solid"),
     "mra-auto": (ORANGE, "solid"),
@@ -41,14 +41,14 @@ PLAIN: dict[str, Any] = {"template": "plotly_white", "font": {"color": BLACK}}
 
 @dataclass(frozen=True)
 class Style:
-    """How a line looks."""
+    """Colour, dash and marker of a line."""
 
     colour: str = BLUE
     dash: str = "solid"
     marker: str = "circle"
 
     def scatter(self) -> dict[str, Any]:
-        """As arguments of a scatter trace."""
+        """Arguments of a scatter trace."""
         return {
             "mode": "lines+markers",
             "line": {"color": self.colour, "dash": self.dash},
@@ -72,12 +72,12 @@ _STYLES: dict[str, Style] = {
 
 
 def method_styles(methods: Mapping[str, str]) -> dict[str, Style]:
-    """A style for every label, by its method: a method looks the same on every page, as long as it has one label."""
+    """A style for every label, by its method: a method with one label has the same style on every page."""
     chosen: dict[str, Style] = {}
     for label, method in methods.items():
         style = _STYLES.get(method)
         if style is None or style in chosen.values():
-            # A method that comes again, or that nobody knows, takes a look that no other method here wants.
+            # A repeated or unknown method takes a style that no other method here has.
             taken = {*chosen.values(), *(_STYLES.get(other) for other in methods.values())}
             style = next((one for one in _STYLES.values() if one not in taken), style or Style())
         chosen[label] = style
@@ -85,14 +85,14 @@ def method_styles(methods: Mapping[str, str]) -> dict[str, Style]:
 
 
 def level_styles(levels: int) -> list[Style]:
-    """Styles of meshes, coarse to fine; the coarsest and the finest look the same whatever is between them."""
+    """Styles of meshes, coarse to fine; those of the coarsest and the finest do not depend on the others."""
     between = [Style(c, d, m) for c, d, m in ((GREEN, "dash", "diamond"), (PURPLE, "dot", "x"), (SKY, "dash", "star"))]
     middle = [between[i % len(between)] for i in range(levels - 2)]
     return [Style(ORANGE, "dashdot", "square"), *middle, Style(BLUE, "solid", "circle")][-levels:]
 
 
 def legend_below(figure: go.Figure, height: int) -> go.Figure:
-    """What all have: the legend below, since beside the figure it would leave a phone nothing."""
+    """Set height, template and a legend below the figure, where it fits a phone."""
     figure.update_layout(
         height=height, **PLAIN, margin={"l": 60, "r": 20, "t": 40, "b": 50},
         legend={"orientation": "h", "yref": "container", "y": 0.01, "yanchor": "bottom", "traceorder": "normal"},

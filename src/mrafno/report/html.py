@@ -38,7 +38,7 @@ _PAGE = """<!DOCTYPE html>
 </html>
 """
 
-#: On a phone what an axis says in brackets goes to a line of its own, because it would be cut off.
+#: On a phone the part of an axis title in brackets goes to a second line, because it would be cut off.
 _NARROW = """<script>
 for (const plot of document.querySelectorAll(".figure .plotly-graph-div")) {
   const said = plot.layout?.xaxis?.title?.text;
@@ -52,7 +52,7 @@ for (const plot of document.querySelectorAll(".figure .plotly-graph-div")) {
 
 @dataclass(frozen=True)
 class Html:
-    """Markup that goes into a page or a table as it is; whoever makes one has escaped what is not his own."""
+    """Markup that goes into a page or a table unchanged; its maker has escaped foreign text."""
 
     markup: str
 
@@ -60,17 +60,17 @@ class Html:
 #: A table: the heading row, then the others.
 Cells = Sequence[Sequence[str]]
 MarkupCells = Sequence[Sequence[str | Html]]
-#: A heading, a sentence, and what it is about, if there is anything.
+#: A heading, a text, and a figure or table, if any.
 Section = tuple[str, str, go.Figure | Cells | MarkupCells | None]
 
 
 def prose(text: str) -> Html:
-    """Text for a cell that is longer than a few words."""
+    """A table cell with text that may wrap."""
     return Html(f"<span>{escape(text)}</span>")
 
 
 def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -> None:
-    """One HTML file with everything in it; headings can be linked to, by the names of :func:`anchors`."""
+    """Write one self-contained HTML file; sections have the ids of :func:`anchors`."""
     parts = []
     drawn = 0
     names = anchors([heading for heading, _, _ in sections])
@@ -90,7 +90,7 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
 
 
 def anchors(headings: Sequence[str]) -> list[str]:
-    """Headings as parts of an address or names of files, each only once."""
+    """Unique names of headings, for addresses and file names."""
     found: list[str] = []
     for heading in headings:
         name = re.sub("[^a-z0-9]+", "-", heading.lower()).strip("-") or "section"
@@ -100,7 +100,7 @@ def anchors(headings: Sequence[str]) -> list[str]:
 
 
 def _html_figure(figure: go.Figure, *, first: bool) -> str:
-    """A figure that follows the page's width; panels side by side stay legible on a phone in a box of their own."""
+    """A figure that follows the page's width; panels side by side scroll on a phone."""
     config = {"displaylogo": False, "responsive": True}
     html = figure.to_html(full_html=False, include_plotlyjs=first, config=config)
     if columns(figure) < 2:
@@ -109,7 +109,7 @@ def _html_figure(figure: go.Figure, *, first: bool) -> str:
 
 
 def columns(figure: go.Figure) -> int:
-    """How many panels a figure has side by side."""
+    """Number of panels side by side."""
     return len({axis.domain for axis in figure.select_xaxes()})
 
 
@@ -117,7 +117,7 @@ def _html_table(cells: MarkupCells) -> str:
     head, *body = cells
     rows = ["<tr>" + "".join(f"<th>{_html_cell(c)}</th>" for c in head) + "</tr>"]
     rows += ["<tr>" + "".join(f"<td>{_html_cell(c)}</td>" for c in row) + "</tr>" for row in body]
-    kind = ' class="facts"' if len(head) == 2 else ""  # names and what they are, not figures in columns
+    kind = ' class="facts"' if len(head) == 2 else ""  # names and values, left-aligned
     return f'<div class="table"><table{kind}>' + "\n".join(rows) + "</table></div>"
 
 

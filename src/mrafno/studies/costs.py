@@ -1,4 +1,4 @@
-"""What a solve on each mesh costs, measured, beside the publication's figures."""
+"""Measured cost of one solve on each mesh, beside the paper's figures."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,9 @@ from mrafno.tasks import TASKS, Task, get_task
 from mrafno.tasks.costs import PUBLISHED, MeasuredCosts, measure_costs
 
 _LEAD = (
-    "Seconds of one solve on each mesh, solves one at a time and the meshes taking turns, and their ratio to the "
-    "coarsest mesh beside the one of the publication (Li et al. 2024), by which runs here count cost. The "
-    "publication's solvers and machine were others, so the ratios need not be the same."
+    "Seconds of one solve on each mesh, measured one at a time with the meshes in turn, and the ratio to the coarsest "
+    "mesh beside the paper's (Li et al. 2024), which is the cost that runs use. The paper used other solvers on "
+    "another machine, so the ratios need not agree."
 )
 
 
@@ -69,7 +69,7 @@ def measure(task: Task, solves: int, seed: int, folder: Path) -> MeasuredCosts:
 
 def cost_cells(tasks: Mapping[str, Task], measured: Mapping[str, Sequence[MeasuredCosts]]) -> Cells:
     """A row for each task and mesh."""
-    lines = [["task", "mesh", "ms", "cost ratio", "published", "distance from finest"]]
+    lines = [["task", "mesh", "ms", "cost ratio", "paper", "distance from finest"]]
     for name, some in measured.items():
         for level, shape in enumerate(tasks[name].resolutions):
             finest = level == tasks[name].levels - 1
@@ -102,8 +102,8 @@ def _sections(
         f"Means{' and standard deviations' if seeds > 1 else ''} of {counted(seeds, 'measurement')} of {solves} solves "
         "each. Distance: relative L2 distance of the coarse solution from the finest one, at the coarse mesh's points."
     )
-    figure = bars_figure(names, {"measured": ours, "publication": published}, "cost, the coarsest mesh being 1")
-    return [("The table", text, cells), ("Ratios", "Against the coarsest mesh of the same problem.", figure)]
+    figure = bars_figure(names, {"measured": ours, "paper": published}, "cost, relative to the coarsest mesh")
+    return [("The table", text, cells), ("Ratios", "Relative to the coarsest mesh of the same task.", figure)]
 
 
 def _as_json(task: Task, some: Sequence[MeasuredCosts]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a person sees of the fixed-data study: progress, a table, a JSON file and a page."""
+"""The fixed-data study: progress, table, JSON file and page."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -26,11 +26,11 @@ _HEAD = ("method", "relative L2", "NLL", "per value", "coarse only", "90 % cover
 def run_and_report(
     task: str, methods: Sequence[str], seeds: int, out: Path, preset: str, workers: int, quick: bool
 ) -> None:
-    """Run what is missing of a study, then print its table and write ``TASK.json`` and ``TASK.html``."""
+    """Do the missing runs, then print the table and write ``TASK.json`` and ``TASK.html``."""
     setup = Setup.quick(task, preset) if quick else Setup(task, preset)
     todo = jobs(setup, methods, seeds)
     if out.exists() and not out.is_dir():
-        raise MrafnoError(f"{out} is a file. Give a folder with --out.")
+        raise MrafnoError(f"study: {out} is a file. Give a folder with --out.")
     console = Console()
     _simulate(setup, seeds)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -39,7 +39,7 @@ def run_and_report(
         inner = bar.add_task("", total=100, visible=workers == 1)
 
         def watch(job: Job, share: float, loss: float, error: float) -> None:
-            out_of_fold = f", held-in error {error:.4f}" if np.isfinite(error) else ""
+            out_of_fold = f", out-of-fold error {error:.4f}" if np.isfinite(error) else ""
             text = f"{job.method} {job.mix} seed {job.seed}: loss {loss:.3f}{out_of_fold}"
             bar.update(inner, completed=int(100 * share), description=text)
 
@@ -55,7 +55,7 @@ def run_and_report(
     rows = table(results)
     cells = as_cells(task, rows)
     size = f"{setup.examples} + {setup.examples} examples, {counted(seeds, 'run')}"
-    console.print(as_table(f"{task}: {size} (in brackets: the publication)", cells))
+    console.print(as_table(f"{task}: {size} (in brackets: the paper)", cells))
     summary = {"setup": asdict(setup), "rows": [asdict(row) for row in rows], "paper": PAPER[task]}
     write_json(out / f"{task}.json", summary)
     page = out / f"{task}.html"
@@ -64,7 +64,7 @@ def run_and_report(
 
 
 def _simulate(setup: Setup, seeds: int) -> None:
-    """Have all examples in the cache before the runs start, with a bar of their own."""
+    """Simulate all examples into the cache before the runs start."""
     task = get_task(setup.task)
     solve_examples(task, task.sample(setup.tests, seed=TEST_SEED), task.levels - 1)
     for seed in range(seeds):
@@ -73,7 +73,7 @@ def _simulate(setup: Setup, seeds: int) -> None:
 
 
 def as_cells(task: str, rows: Sequence[Row]) -> Cells:
-    """The table as text, the publication's figures in brackets."""
+    """The table as text, with the paper's figures in brackets."""
     lines = [_HEAD]
     for row in rows:
         error, nll, increase = PAPER[task][row.method]
@@ -112,7 +112,7 @@ def write_study_page(
     sections: list[tuple[str, str, Any]] = [
         (
             "The table",
-            f"Mean and standard deviation over {counted(rows[0].seeds, 'run')}, the publication's in brackets. NLL: of "
+            f"Mean and standard deviation over {counted(rows[0].seeds, 'run')}, the paper's in brackets. NLL: of "
             "a test function in normalised units, every value under its own Gaussian, summed over values. Coarse only: "
             "change of the error when the fine examples become coarse ones.",
             cells,
@@ -125,14 +125,14 @@ def write_study_page(
                 {
                     f"{half} examples": [row.error for row in rows],
                     f"{2 * setup.examples} coarse examples": [(float(np.mean(coarse[n])), 0.0) for n in names],
-                    "publication": [(paper[n][0], 0.0) for n in names],
+                    "paper": [(paper[n][0], 0.0) for n in names],
                 },
                 "relative L2 error",
             ),
         ),
         (
             "Calibration",
-            "How many values lie inside the central intervals that each method states.",
+            "Share of the values inside each method's central intervals.",
             calibration_figure({row.method: row.coverage for row in rows}),
         ),
     ]
@@ -147,4 +147,4 @@ def write_study_page(
             figure = prediction_figure(task.grids[-1], f[i, -1], truth[i, -1], mean[i, -1], std[i, -1], task.axis_names)
             sections.append((f"{result['job']['method']}: test input {i}", "On the finest mesh, one run.", figure))
     lead = f"{setup.task}, preset {setup.preset}, {half} examples, {setup.tests} test examples."
-    write_page(path, f"Five ways of inference: {setup.task}", lead, sections)
+    write_page(path, f"Five kinds of inference: {setup.task}", lead, sections)

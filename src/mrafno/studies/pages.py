@@ -1,4 +1,4 @@
-"""What all studies of runs write: a table in the terminal, ``OUT/NAME.json`` and ``OUT/NAME.html``."""
+"""Output of the studies of active learning: tables in the terminal, ``OUT/NAME.json`` and ``OUT/NAME.html``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from rich.console import Console
 from mrafno._version import __version__
 from mrafno.data.cache import cores
 from mrafno.errors import MrafnoError
-from mrafno.plot.text import mesh_name
+from mrafno.plot.text import counted, mesh_name
 from mrafno.report.html import Cells, Section, write_page
 from mrafno.run.methods import METHODS
 from mrafno.studies.active import Entry, Result, Setup, results
 from mrafno.studies.progress import display
-from mrafno.studies.runner import do_runs, prepare
+from mrafno.studies.runner import prepare, run_jobs
 from mrafno.studies.summary import as_table, write_json
 from mrafno.tasks import Task, get_task
 
-#: In words, what settings are that nobody has set.
+#: What None means, by setting.
 _DEFAULTS = {
     "targets": "all", "candidates": "all", "lease": "none", "inference": "of the method", "first": "as the later ones",
     "brief": "by the number of examples",
@@ -27,8 +27,8 @@ _DEFAULTS = {
 
 
 @dataclass(frozen=True)
-class Found:
-    """Runs by label, and what went wrong by the run's name."""
+class StudyRuns:
+    """The runs of a study by label, and the reasons of failures by run."""
 
     runs: dict[str, list[Result]]
     failures: dict[str, str]
@@ -40,7 +40,7 @@ class Found:
 
     @property
     def each(self) -> str:
-        """How many runs each mean is over, in words."""
+        """In words, the number of runs of each label."""
         numbers = sorted({len(some) for some in self.runs.values()})
         if numbers == [1]:
             return "one run each"
@@ -49,13 +49,13 @@ class Found:
 
 @dataclass(frozen=True)
 class Study:
-    """A study's setup and where it goes.
+    """A study's setup and its output folder.
 
     Attributes:
         out: folder of the page, the JSON file and, in ``runs``, the runs.
         workers: runs at a time; None for one per core.
         note: how the settings were chosen, printed on the page.
-        run: without, only what is there is reported.
+        run: whether to do missing runs; if not, only existing ones are reported.
     """
 
     name: str
@@ -65,22 +65,22 @@ class Study:
     note: str = ""
     run: bool = True
 
-    def results(self, entries: Sequence[Entry]) -> "Found":
-        """Do what is missing, and return what there is."""
+    def results(self, entries: Sequence[Entry]) -> "StudyRuns":
+        """Do the missing runs, and return all that were measured."""
         if self.out.exists() and not self.out.is_dir():
-            raise MrafnoError(f"{self.out} is a file. Give a folder with --out.")
+            raise MrafnoError(f"study: {self.out} is a file. Give a folder with --out.")
         runs = self.out / "runs"
         failures: dict[str, str] = {}
         if self.run:
             todo, workers = self.setup.jobs(entries), self.workers or cores()
             prepare(todo, runs, workers)
-            with display(todo, self.setup, Console(stderr=True)) as heard:
-                failures = do_runs(todo, runs, self.setup, workers=workers, heard=heard)
+            with display(todo, self.setup, Console(stderr=True)) as watch:
+                failures = run_jobs(todo, runs, self.setup, workers=workers, watch=watch)
         found = results(self.setup, entries, runs)
         if not found:
             reasons = "".join(f" {name}: {reason}" for name, reason in list(failures.items())[:1])
-            raise MrafnoError(f"study: {runs} holds no run of this study that has been measured.{reasons}")
-        return Found(found, failures)
+            raise MrafnoError(f"study: {runs} has no run of this study that was measured.{reasons}")
+        return StudyRuns(found, failures)
 
     def write(
         self,
@@ -89,28 +89,28 @@ class Study:
         sections: Sequence[Section],
         tables: Sequence[tuple[str, Cells]],
         summary: Mapping[str, Any],
-        found: "Found",
+        found: "StudyRuns",
     ) -> None:
-        """Print the tables, write the JSON file and the page, and say where they are."""
+        """Print the tables, and write the JSON file and the page."""
         console = Console()
         for heading, cells in tables:
             console.print(as_table(heading, cells))
         self.out.mkdir(parents=True, exist_ok=True)
-        told = {"study": self.name, "version": __version__, **self._described(found.runs), **summary}
-        write_json(self.out / f"{self.name}.json", told)
+        values = {"study": self.name, "version": __version__, **self._described(found.runs), **summary}
+        write_json(self.out / f"{self.name}.json", values)
         page = self.out / f"{self.name}.html"
         write_page(page, title, lead, [*sections, *self._what_was_run(found.runs)])
         console.print(f"Results: {self.out / (self.name + '.json')}. Page: {page.resolve().as_uri()}", soft_wrap=True)
         if found.failures:
             said = " ".join(f"{name}: {reason}" for name, reason in list(found.failures.items())[:3])
             raise MrafnoError(
-                f"study: {len(found.failures)} of the runs did not get through; the page shows them as far as "
-                f"they got. {said} The same call tries them again."
+                f"study: {counted(len(found.failures), 'run')} failed; the page shows them up to there. {said} The "
+                "same call tries them again."
             )
 
     @property
     def task(self) -> Task:
-        """The problem."""
+        """The task."""
         return get_task(self.setup.task, **self.setup.task_settings)
 
     @property
@@ -132,12 +132,12 @@ class Study:
         }
 
     def _what_was_run(self, found: Mapping[str, Sequence[Result]]) -> list[Section]:
-        """How the runs were made, and how their settings were chosen."""
+        """The settings of the runs, and how they were chosen."""
         s = self.setup
         task = self.task
         runs = [r for some in found.values() for r in some]
         scheduled = sorted({_schedule(r) for r in runs if METHODS[r.job.method].scheduled})
-        chosen = f" {self.note}" if self.note else " How that was chosen, nobody has said (--note)."
+        chosen = f" {self.note}" if self.note else " How that was chosen is not recorded (--note)."
         rate = f"Cost schedule of methods that have one: {', '.join(scheduled)}.{chosen} " if scheduled else self.note
         unfinished = [r.job.name for r in runs if not s.ended(r.state)]
         if unfinished:

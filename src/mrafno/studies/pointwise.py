@@ -1,4 +1,4 @@
-"""Where surrogates err: error fields of several methods on the same test inputs, on one scale."""
+"""Error fields of several methods on the same test inputs, on one scale."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from mrafno.studies.pages import Study
 #: Methods that choose among all meshes, and the random one on the finest mesh alone.
 METHODS = "mra-uhat,mra-u,mra-auto,mr-predvar,mr-dropout,random-mix,random-high,coreset-mix"
 _PAPER = (
-    "The publication (Li et al. 2024) draws such fields to show that its methods are better point by point, not only "
-    "on average."
+    "The paper (Li et al. 2024) draws such fields to show that its methods are better point by point, not only on "
+    "average."
 )
 
 
 @dataclass(frozen=True)
 class Fields:
-    """What a surrogate predicts for some test inputs, ``(n, out_channels, *grid)``, and when it was trained."""
+    """Predictions for test inputs, ``(n, out_channels, *grid)``, and the step, cost and error of the surrogate."""
 
     prediction: Array
     step: int
@@ -33,7 +33,7 @@ class Fields:
 
 
 def pointwise_study(study: Study, methods: str = METHODS, examples: int = 3) -> None:
-    """Run what is missing of the first seed, then show errors on the first test examples."""
+    """Do the missing runs, then show errors of the first seed on the first test examples."""
     found = study.results(entries(methods))
     first = {label: some[0] for label, some in found.runs.items()}
     f, truth = _tests(list(first.values()), examples)
@@ -59,9 +59,7 @@ def pointwise_study(study: Study, methods: str = METHODS, examples: int = 3) -> 
             f"Size of prediction minus truth{frame}, on one scale; in the titles, the relative L2 error of the whole."
         )
         sections.append((f"Test input {i}", text, figure))
-    lead = (
-        f"Error fields of several methods on the same test inputs of {task.name}, the first ones, not picked. {_PAPER}"
-    )
+    lead = f"Error fields of several methods on the first test inputs of {task.name}. {_PAPER}"
     summary = {
         "surrogates": [
             {
@@ -78,11 +76,13 @@ def pointwise_study(study: Study, methods: str = METHODS, examples: int = 3) -> 
 
 
 def _tests(some: Sequence[Result], most: int) -> tuple[Array, Array]:
-    """Inputs and outputs, which have to be the same for all."""
+    """Test inputs and outputs, which must be the same in all runs."""
     every = [RunReader(result.folder).tests(most) for result in some]
     f, truth = every[0]
     if any(not np.array_equal(f, other) for other, _ in every[1:]):
-        raise MrafnoError("study: the runs have different test inputs, so their errors cannot be set side by side.")
+        raise MrafnoError(
+            "study: the runs have different test inputs, so their errors cannot be compared. Use one test_seed."
+        )
     return f, truth
 
 
@@ -92,14 +92,14 @@ def predicted(result: Result, f: Array) -> Fields:
     prediction = reader.predict(f, len(reader.grids) - 1)
     if prediction is None or reader.surrogate is None:
         why = f" ({reader.trouble})" if reader.trouble else ""
-        raise MrafnoError(f"study: {result.folder} holds no surrogate{why}. Go on with the run: without --report.")
+        raise MrafnoError(f"study: {result.folder} has no surrogate{why}. Continue the run: leave --report out.")
     step = result.state.trainings[max(reader.surrogate.fits, 1) - 1].step
     last = [e for e in result.state.measurements if e.step <= step][-1]
     return Fields(prediction.mean, step, last.cost, last.metrics["relative_l2"])
 
 
 def error_cells(fields: Mapping[str, Fields], errors: Mapping[str, Array]) -> Cells:
-    """Errors of every surrogate, over all test examples and on those that are shown."""
+    """Errors of every surrogate, over all test examples and on the shown ones."""
     number = len(next(iter(errors.values())))
     lines = [["method", "steps", "cost", "all inputs", *(f"input {i}" for i in range(number))]]
     for label, one in fields.items():

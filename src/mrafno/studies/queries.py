@@ -1,4 +1,4 @@
-"""Which meshes are asked for, and when: queries of each mesh in each stage of the runs."""
+"""Queries of each mesh in each stage of the runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from mrafno.studies.summary import Spread, pm
 STAGES = 5
 _COLUMNS = 4
 _PAPER = (
-    "The publication (Li et al. 2024) anneals costs so that the fine mesh is not over-penalised at the early stage, "
+    "The paper (Li et al. 2024) anneals costs so that the fine mesh is not over-penalised at the early stage, "
     "and says that otherwise choices are often stuck at the coarse mesh."
 )
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Steps from the first to the last, both included, and queries of each level in them over the runs."""
+    """Steps from first to last, both included, and the queries of each level in them."""
 
     first: int
     last: int
@@ -34,7 +34,7 @@ class Stage:
 
 
 def queries_study(study: Study, methods: str = "", stages: int = STAGES) -> None:
-    """Run what is missing, then report which meshes were asked for."""
+    """Do the missing runs, then report the queries of each mesh."""
     chosen = entries(methods) if methods else [Entry(m.name, m.name) for m in METHODS.values() if m.levels == "mix"]
     found = study.results(chosen)
     counted = {label: stage_counts(some, stages, _steps(found.runs)) for label, some in found.runs.items()}
@@ -45,8 +45,8 @@ def queries_study(study: Study, methods: str = "", stages: int = STAGES) -> None
         ("Stage by stage", "A bar is a stage; means over runs.", stages_figure(counted, study.meshes)),
         (heading, text, cells),
     ]
-    left_out = "" if methods else "; methods that have no choice are left out"
-    lead = f"Which meshes each method asks for, and when{left_out}. {_PAPER}"
+    left_out = "" if methods else "; methods that use one mesh only are left out"
+    lead = f"Queries of each mesh, by method and stage{left_out}. {_PAPER}"
     title = f"Queries: {study.setup.task}"
     study.write(
         title, lead, sections, [(f"{heading}, {found.each}", short)], {"stages": counted, "meshes": study.meshes}, found
@@ -58,7 +58,7 @@ def _steps(runs: Mapping[str, Sequence[Result]]) -> int:
 
 
 def stage_bounds(steps: int, stages: int) -> list[tuple[int, int]]:
-    """First and last step of each stage, as equal as whole numbers can be; no stage is empty."""
+    """First and last step of stages of nearly equal length; no stage is empty."""
     ends = [round(steps * i / min(stages, steps)) for i in range(min(stages, steps) + 1)]
     return [(first + 1, last) for first, last in pairwise(ends)]
 
