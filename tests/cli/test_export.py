@@ -68,7 +68,7 @@ def test_invalid_arguments_of_predict(original, inputs, tmp_path):
     assert refusal(1, folder, tmp_path / "none.npy").startswith(f"error: {tmp_path / 'none.npy'} is missing.")
     assert "'a' is not a number of points per axis" in refusal(2, folder, inputs, "--grid", "a")
     assert refusal(1, folder, inputs, "--grid", "5x5").startswith("error: predict: a grid of 5x5 points does not fit")
-    assert refusal(1, folder, inputs, "--level", 5) == "error: surrogate: unknown level 5; the levels are 0 to 1.\n"
+    assert refusal(1, folder, inputs, "--level", 5) == "error: surrogate: unknown level 5; it knows 0 to 1.\n"
     for values, said in (
         (np.ones((2, 3, 9)), "error: surrogate: inputs of shape (2, 3, 9) are not (n, 1, grid of 1 axis), nor one "),
         (np.full(9, np.nan), "error: surrogate: the inputs have NaN or infinite values.\n"),

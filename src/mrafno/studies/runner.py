@@ -134,7 +134,7 @@ class _Reporter:
 # In processes of their own.
 
 
-class _Child:
+class _WorkerState:
     """State of a worker process, set when it starts."""
 
     progress: Any = None
@@ -195,26 +195,27 @@ def _start_worker(progress: Any, stop: Any, parent: int) -> None:
     """Initialise a worker process. Ctrl-C reaches all processes of a terminal, so workers leave it to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
-    _Child.progress, _Child.stop, _Child.parent = progress, stop, parent
+    _WorkerState.progress, _WorkerState.stop, _WorkerState.parent = progress, stop, parent
     threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 
 def _exit_with_parent() -> None:
     """Exit if the parent was killed: a worker would wait for work forever."""
-    while _Child.busy or not _Child.orphaned():
+    while _WorkerState.busy or not _WorkerState.orphaned():
         time.sleep(1)
     os._exit(1)
 
 
 def _run_in_worker(number: int, job: Job, runs: Path, setup: Setup) -> RunProgress:
     reporter = _Reporter(
-        lambda progress: _Child.progress.put((number, progress)), lambda: _Child.stop.is_set() or _Child.orphaned()
+        lambda progress: _WorkerState.progress.put((number, progress)),
+        lambda: _WorkerState.stop.is_set() or _WorkerState.orphaned(),
     )
-    _Child.busy = True
+    _WorkerState.busy = True
     try:
         return RunProgress.of(run_job(job, runs, setup, reporter), "ended")
     finally:
-        _Child.busy = False
+        _WorkerState.busy = False
 
 
 def _reason(error: Exception, job: Job, runs: Path) -> str:
