@@ -28,7 +28,6 @@ from mrafno.data.dataset import Dataset
 from mrafno.grids import Array, relative_l2
 from mrafno.run import Run
 from mrafno.run.methods import Method
-from mrafno.studies.active import curve_of
 from mrafno.surrogate import get_surrogate
 from mrafno.tasks import get_task
 
@@ -59,14 +58,21 @@ def knowing(like: Run, folder: Path, truth: Array) -> Curve:
     with Run.create(folder, like.task, method, state.seed, **state.settings.as_json()) as run:
         oracle._run = run
         run.advance(budget=state.cost)
-        return curve_of(run.state)
+        return curve_of(run)
+
+
+def curve_of(run: Run) -> Curve:
+    """Error against cost of a run that was measured."""
+    curve = run.state.error_curve()
+    assert curve is not None, "the run has test examples"
+    return curve
 
 
 def compare(run: Run, folder: Path, iterations: int) -> None:
     """Print the errors of a run and of what is beside it."""
     task, last = run.task, run.task.levels - 1
     coarse = solve_examples(task, run.inputs.pool, 0)
-    ours, theirs = curve_of(run.state), knowing(run, folder, coarse)
+    ours, theirs = curve_of(run), knowing(run, folder, coarse)
     print(f"{'cost':>8} {run.state.method:>14} {'knowing':>10} {'ratio':>7}")
     for cost, error in zip(ours.costs, ours.errors, strict=True):
         if theirs.costs[0] <= cost <= theirs.costs[-1]:

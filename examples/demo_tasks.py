@@ -7,7 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from mrafno.grids import relative_l2, resample
-from mrafno.plot.figures import task_figure, write_page
+from mrafno.plot.fields import task_figure
+from mrafno.report.html import write_page
 from mrafno.tasks import TASKS, get_task
 
 

@@ -39,12 +39,16 @@ def made_run(
     task=None,
     levels=(),
     errors=(),
+    repeated=(),
     failures=(),
     running=False,
     stopped=None,
     **settings,
 ):
-    """A run that chose examples of these levels, and after each multiple of ``evaluate`` had one of the errors."""
+    """A run that chose examples of these levels, and after each multiple of ``evaluate`` had one of the errors.
+
+    ``repeated`` are second measurements, as pairs of step and error. An error of None was not finite.
+    """
     task = task or made_task()
     chosen = RunSettings(**{"test": 2, "initial": 2, "evaluate": 2, **settings})
     rng = np.random.default_rng(seed)
@@ -78,6 +82,9 @@ def made_run(
             if left and step % chosen.evaluate == 0:
                 metrics = {"relative_l2": left.pop(0), "coverage": {"0.5": 0.4, "0.9": 0.8}}
                 ledger.append("evaluated", step=step, cost=cost, metrics=metrics, seconds=0.5)
+                if step in dict(repeated):
+                    again = {**metrics, "relative_l2": dict(repeated)[step]}
+                    ledger.append("evaluated", step=step, cost=cost, metrics=again, seconds=0.5)
 
         first = [(ask("initial", row // 2, row), row // 2) for row in range(4)]
         for id, level in [*first, *((ask("test", 1, row), 1) for row in range(chosen.test))]:

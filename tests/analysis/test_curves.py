@@ -20,7 +20,7 @@ def test_an_exponential_is_exact_between_its_points(cost):
     assert area(EXPONENTIAL, cost) == pytest.approx(1 - math.exp(-cost))
 
 
-def test_what_was_not_measured_is_not_made_up():
+def test_no_extrapolation():
     assert cost_to_reach(EXPONENTIAL, 0.99 * math.exp(-4)) is None
     assert cost_to_reach(EXPONENTIAL, 7.0) == 0.0  # it began below
     assert np.isnan(at_costs([EXPONENTIAL], [-0.1, 4.1])).all()
@@ -37,7 +37,7 @@ def test_the_first_crossing_counts():
     assert cost_to_reach(curve, 0.08) == pytest.approx(20 + 10 * math.log(0.3 / 0.08) / math.log(0.3 / 0.05))
 
 
-def test_constant_errors_have_a_rectangle_below():
+def test_area_below_constant_errors():
     assert area(Curve((1.0, 3.0, 9.0), (0.25, 0.25, 0.25)), 5.0) == pytest.approx(1.0)
     assert area(Curve((2.0,), (0.25,)), 2.0) == 0.0
 
@@ -84,7 +84,7 @@ def test_errors_to_reach_are_round(low, high, expected):
 @pytest.mark.parametrize(
     ("costs", "errors"), [((), ()), ((1.0,), ()), ((2.0, 1.0), (1, 1)), ((0.0,), (-1.0,)), ((0.0,), (math.nan,))]
 )
-def test_curves_that_make_no_sense(costs, errors):
+def test_invalid_curves(costs, errors):
     with pytest.raises(MrafnoError, match="curve: "):
         Curve(costs, errors)
     with pytest.raises(MrafnoError, match="must be positive"):

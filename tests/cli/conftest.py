@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from mrafno.cli import app
 
-#: It fails or hangs when it is told to: by the environment, since it may run in another process.
+#: The environment makes it fail or hang, since it may run in another process.
 SOLVER = """
 import os, time
 import numpy as np

@@ -57,7 +57,7 @@ def test_ctrl_c_in_a_long_simulation_and_resume(solver, tmp_path, original):
     ]
 
 
-def test_machines_get_json_alone_and_an_exit_code(solver, tmp_path):
+def test_json_output_and_exit_code(solver, tmp_path):
     """What the simulator prints, in workers too, goes elsewhere."""
     process = started(
         "run",
@@ -129,8 +129,8 @@ def test_ctrl_c_waits_for_a_safe_point():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_ctrl_c_does_not_wait_for_ever(monkeypatch):
-    monkeypatch.setattr(advancing, "_GRACE", 0.05)
+def test_ctrl_c_does_not_wait_forever(monkeypatch):
+    monkeypatch.setattr(advancing, "_GRACE_SECONDS", 0.05)
     before = signal.getsignal(signal.SIGALRM)
     with advancing.safe_interrupts():
         os.kill(os.getpid(), signal.SIGINT)

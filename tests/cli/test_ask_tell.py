@@ -16,7 +16,7 @@ def created(solver, tmp_path):
     folder = tmp_path / "run"
     result = mrafno("create", f"{solver}:task", "--out", folder, *TINY)
     assert (result.exit_code, result.stdout, result.stderr) == (0, f"created {folder}\n", "")
-    solver.unlink()  # nobody needs it to ask and to tell
+    solver.unlink()  # ask and tell do not need it
     return folder
 
 
@@ -34,7 +34,7 @@ def simulated(query, folder):
     return path
 
 
-def test_a_whole_run_by_hand_asks_what_the_loop_asks(created, tmp_path, original):
+def test_ask_and_tell_ask_the_same_queries_as_the_loop(created, tmp_path, original):
     first = asked(created, "-n", 10)
     assert [(q["kind"], q["level"]) for q in first] == FIRST
     assert first[0] == {
@@ -50,7 +50,7 @@ def test_a_whole_run_by_hand_asks_what_the_loop_asks(created, tmp_path, original
     assert np.load(first[0]["input"]).shape == (1, 9)
     nothing = mrafno("ask", created)
     assert (nothing.stdout, nothing.stderr) == (
-        "[]\n", "nothing to ask before some of the 10 running simulations are told.\n"
+        "[]\n", "nothing to ask until some of the 10 running simulations are told.\n"
     )  # fmt: skip
     for left, query in zip(range(9, -1, -1), first, strict=True):
         result = mrafno("tell", created, query["id"], simulated(query, tmp_path))
@@ -71,11 +71,11 @@ def test_a_budget_ends_asking(created, tmp_path):
     result = mrafno("ask", created, "--budget", 0.5)
     assert (result.exit_code, result.stdout) == (0, "[]\n")
     assert result.stderr == (
-        "nothing to ask: the pool or the budget is used up, or too many of the first simulations failed.\n"
+        "nothing to ask: the pool or the budget is used up, or too many initial simulations failed.\n"
     )
 
 
-def test_failed_ones_are_asked_again_and_abandoned_ones_are_not(created):
+def test_failed_queries_are_asked_again_and_abandoned_ones_are_not(created):
     first, second, third = asked(created, "-n", 3)
     result = mrafno("fail", created, first["id"], "--reason", "the node went down")
     assert (result.exit_code, result.stdout) == (0, "failed q000000; 2 running\n")
@@ -89,7 +89,7 @@ def test_failed_ones_are_asked_again_and_abandoned_ones_are_not(created):
     assert mrafno("fail", created, "q000002").exit_code == 2  # a reason is needed
 
 
-def test_what_cannot_be_told_changes_nothing(created, tmp_path):
+def test_invalid_outputs_change_nothing(created, tmp_path):
     query, other = asked(created, "-n", 2)
     mrafno("tell", created, query["id"], simulated(query, tmp_path))
     before = (created / "ledger.jsonl").read_bytes()
@@ -121,7 +121,7 @@ def test_what_cannot_be_told_changes_nothing(created, tmp_path):
 
 
 def test_a_folder_for_inputs_that_cannot_be_made(created, tmp_path):
-    """Nothing is asked then: a query nobody hears of would run for ever."""
+    """No query is recorded then: nobody would answer it."""
     (tmp_path / "file").write_text("")
     result = mrafno("ask", created, "--to", tmp_path / "file" / "inputs")
     assert result.exit_code == 1
@@ -129,7 +129,7 @@ def test_a_folder_for_inputs_that_cannot_be_made(created, tmp_path):
     assert shown(created)["running"] == []
 
 
-def test_a_folder_that_is_no_run(tmp_path):
+def test_a_folder_without_a_run(tmp_path):
     result = mrafno("ask", tmp_path / "none")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("error: ")

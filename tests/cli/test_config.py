@@ -33,29 +33,29 @@ def test_toml(write):
     assert [type(values[name]) for name in ("steps", "budget", "alpha")] == [int, float, float]
 
 
-def test_yaml_is_read_as_people_write_it(write):
+def test_yaml(write):
     path = write("# a run\ntask: burgers\nbudget: 1e3\nlease: null\nisolate: yes\n", "run.yaml")
     assert config.read_file(path) == {"task": "burgers", "budget": 1000.0, "lease": None, "isolate": True}
     assert config.read_file(write("", "empty.yml")) == {}
 
 
-def test_flags_go_before_the_file(write):
+def test_flags_take_precedence(write):
     path = write("steps = 20\nseed = 1\npool = 30\n")
     flags = {"steps": 5, "seed": None, "task": "darcy"}
-    assert config.gathered(flags, ["pool=40"], path) == {"task": "darcy", "steps": 5, "seed": 1, "pool": 40}
+    assert config.collect(flags, ["pool=40"], path) == {"task": "darcy", "steps": 5, "seed": 1, "pool": 40}
 
 
 @pytest.mark.parametrize(
     ("name", "text"), [("run.toml", "seed = 1\n\nstesp = 3\n"), ("run.yaml", "seed: 1\n\nstesp: 3\n")]
 )
-def test_a_misspelt_name_is_told_with_its_line_and_the_nearest(write, name, text):
+def test_the_error_for_a_misspelt_name_has_its_line_and_the_nearest_name(write, name, text):
     path = write(text, name)
     assert said(config.read_file, path) == f"config {path}, line 3: unknown setting 'stesp'. Did you mean 'steps'?"
 
 
-def test_a_name_like_no_other_is_told_with_all_known_ones(write):
+def test_the_error_for_an_unknown_name_lists_all_names(write):
     path = write('[zzz]\nname = "x"\n')
-    known = ", ".join(sorted(config.everything()))
+    known = ", ".join(sorted(config.all_settings()))
     assert said(config.read_file, path) == f"config {path}, line 1: unknown setting 'zzz'. The known ones are {known}."
 
 
@@ -68,7 +68,7 @@ def test_a_name_like_no_other_is_told_with_all_known_ones(write):
         ("steps = -1", "steps must be 0 or more, got -1"),
         ("budget = nan", "budget must be a number, got nan"),
         ("async = 1", "async must be true or false, got 1"),
-        ("task = 3", "task must be a text, got 3"),
+        ("task = 3", "task must be text, got 3"),
         ('schedule = "linear"', "schedule must be one of exp, sigmoid, constant, got 'linear'"),
         ('targets = "all"', "targets must be a whole number or none, got 'all'"),
         ("pool = [1, 2]", "pool must be a whole number, got [1, 2]"),
@@ -79,32 +79,32 @@ def test_a_value_of_the_wrong_type(write, line, complaint):
     assert said(config.read_file, path) == f"config {path}, line 2: {complaint}."
 
 
-def test_what_is_no_toml(write):
+def test_invalid_toml(write):
     path = write("steps = 3\nseed\n")
     told = said(config.read_file, path)
-    assert told.startswith(f"config {path} is no TOML: ")
+    assert told.startswith(f"config {path} is not valid TOML: ")
     assert "(at line 2, column 5)" in told
 
 
-def test_what_is_no_yaml(write):
+def test_invalid_yaml(write):
     path = write("steps: 3\nseed: [1\n", "run.yml")
-    assert said(config.read_file, path).startswith(f"config {path}, line 3 is no YAML: ")
+    assert said(config.read_file, path).startswith(f"config {path}, line 3 is not valid YAML: ")
     path = write("- 1\n- 2\n", "list.yml")
-    advice = "Each line is a name, a colon and a value, like steps: 100."
-    assert said(config.read_file, path) == f"config {path} holds no settings. {advice}"
+    advice = "Write a name, a colon and a value on each line, like steps: 100."
+    assert said(config.read_file, path) == f"config {path} has no settings. {advice}"
 
 
 def test_yaml_without_its_package(write, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
     path = write("steps: 3\n", "run.yaml")
-    advice = "YAML needs a package that is not installed: pip install pyyaml. TOML does not."
+    advice = "YAML needs a package that is not installed: pip install pyyaml. Or use TOML."
     assert said(config.read_file, path) == f"config {path}: {advice}"
 
 
 def test_yaml_makes_no_objects(write):
     path = write("steps: !!python/object/apply:os.getpid []\n", "run.yaml")
     assert said(config.read_file, path).startswith(
-        f"config {path}, line 1 is no YAML: could not determine a constructor"
+        f"config {path}, line 1 is not valid YAML: could not determine a constructor"
     )
 
 
@@ -113,9 +113,9 @@ def test_files_that_cannot_be_read(write, tmp_path):
     advice = "Give a file in TOML or YAML."
     assert said(config.read_file, path) == f"config {path} cannot be read (No such file or directory). {advice}"
     path = write("", "run.json")
-    assert said(config.read_file, path).startswith(f"config {path}: whether it is TOML or YAML is told by its name.")
+    assert said(config.read_file, path).startswith(f"config {path}: the format follows from the name.")
     path.with_suffix(".toml").write_bytes(b"\xff\xfe")
-    assert "(it is no text)" in said(config.read_file, path.with_suffix(".toml"))
+    assert "(it is not text)" in said(config.read_file, path.with_suffix(".toml"))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_files_that_cannot_be_read(write, tmp_path):
     ],
 )
 def test_settings_without_a_flag(text, name, value):
-    found = config.gathered({}, [text])
+    found = config.collect({}, [text])
     assert found == {name: value}
     assert type(found[name]) is type(value)
 
@@ -138,14 +138,14 @@ def test_settings_without_a_flag(text, name, value):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("first", "it has the form NAME=VALUE, like refresh=0.1."),
+        ("first", "the form is NAME=VALUE, like refresh=0.1."),
         ("frist=3", "unknown setting 'frist'. Did you mean 'first'?"),
         ("first=ten", "first must be a whole number or none, got 'ten'."),
         ("pool=3", "pool is given twice. Give it once."),
     ],
 )
 def test_wrong_settings(text, complaint):
-    assert said(config.gathered, {"pool": 5}, [text]) == f"--setting {text}: {complaint}"
+    assert said(config.collect, {"pool": 5}, [text]) == f"--setting {text}: {complaint}"
 
 
 def test_every_setting_of_a_run_is_a_flag_or_named_in_the_help_of_setting():

@@ -12,7 +12,7 @@ from tests.cli.conftest import mrafno
 from tests.made_runs import made_run
 
 
-def test_it_says_where_serves_and_ends_with_ctrl_c(tmp_path):
+def test_it_prints_its_address_and_stops_at_ctrl_c(tmp_path):
     made_run(tmp_path / "run", levels=(0,))
     command = [sys.executable, "-m", "mrafno", "dashboard", str(tmp_path), "--port", "0"]
     pipe = subprocess.PIPE
@@ -25,14 +25,14 @@ def test_it_says_where_serves_and_ends_with_ctrl_c(tmp_path):
         with urllib.request.urlopen(f"{url}api/runs", timeout=30) as answer:
             assert [run["name"] for run in json.load(answer)["runs"]] == ["run"]
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=30) == ("", "ended.\n")
+        assert process.communicate(timeout=30) == ("", "stopped.\n")
         assert process.returncode == 0
     finally:
         process.kill()
         process.wait()
 
 
-def test_who_lets_others_in_is_warned(tmp_path, monkeypatch):
+def test_a_public_address_has_a_warning(tmp_path, monkeypatch):
     from mrafno.dashboard import Server
 
     def interrupted(self):
@@ -42,12 +42,12 @@ def test_who_lets_others_in_is_warned(tmp_path, monkeypatch):
     monkeypatch.setattr(Server, "warm_up", lambda self: None)
     open_to_all = mrafno("dashboard", tmp_path, "--host", "0.0.0.0", "--port", 0)
     assert open_to_all.exit_code == 0
-    assert "warning: 0.0.0.0 is not only this machine" in open_to_all.stderr
-    assert "without a password" in open_to_all.stderr
+    assert "warning: 0.0.0.0 can be reached from other machines" in open_to_all.stderr
+    assert "there is no password" in open_to_all.stderr
     assert "warning" not in mrafno("dashboard", tmp_path, "--port", 0).stderr
 
 
-def test_a_browser_is_opened_only_if_wanted(tmp_path, monkeypatch):
+def test_a_browser_is_opened_on_request(tmp_path, monkeypatch):
     from mrafno.dashboard import Server
 
     opened = []
@@ -64,4 +64,4 @@ def test_a_browser_is_opened_only_if_wanted(tmp_path, monkeypatch):
 def test_a_folder_that_is_not_there_is_one_paragraph(tmp_path):
     result = mrafno("dashboard", tmp_path / "none")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"error: dashboard: {tmp_path / 'none'} is no folder.")
+    assert result.stderr.startswith(f"error: dashboard: {tmp_path / 'none'} is not a folder.")

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from mrafno.cli import display
-from mrafno.cli.display import JsonDisplay, LineDisplay, LiveDisplay, Snapshot, duration
+from mrafno.cli.display import JsonDisplay, LineDisplay, LiveDisplay, Snapshot
 from mrafno.run.settings import RunSettings
 from mrafno.run.state import RunState
 from mrafno.storage.ledger import Event
@@ -77,13 +77,13 @@ def story():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that goes when it is told to."""
+    """A clock that the test advances."""
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(display, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
-def test_a_snapshot_counts_what_happened(story):
+def test_figures_of_a_snapshot(story):
     assert Snapshot.of(story.state) == Snapshot(
         step=1,
         cost=8.5,
@@ -98,7 +98,7 @@ def test_a_snapshot_counts_what_happened(story):
     )
 
 
-def test_a_snapshot_can_be_taken_while_events_come(story):
+def test_a_snapshot_while_events_are_appended(story):
     """The display's thread draws while the run's thread appends."""
     stop = threading.Event()
 
@@ -118,18 +118,7 @@ def test_a_snapshot_can_be_taken_while_events_come(story):
     assert counts == sorted(counts)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.2, "0 s"), (59.4, "59 s"), (60, "1 min"), (200, "3 min 20 s"), (3600, "1 h"), (7500, "2 h 5 min"),
-        (86399, "23 h 59 min"), (4 * 86400 + 3 * 3600, "4 d 3 h"),
-    ],
-)  # fmt: skip
-def test_durations(seconds, text):
-    assert duration(seconds) == text
-
-
-def test_lines_tell_of_every_measurement_and_else_every_ten_seconds(story, clock):
+def test_a_line_for_every_measurement_and_every_ten_seconds(story, clock):
     out = io.StringIO()
     with LineDisplay(story, {"steps": 5, "budget": 30.0}, out) as lines:
         lines("simulating")
@@ -158,18 +147,18 @@ def test_lines_tell_of_every_measurement_and_else_every_ten_seconds(story, clock
 
 def test_time_left_is_that_to_the_first_goal(story, clock):
     lines = LineDisplay(story, {"steps": 101, "budget": 28.5}, io.StringIO())
-    assert lines.left(Snapshot.of(story.state)) is None
+    assert lines.time_left(Snapshot.of(story.state)) is None
     clock.now += 5
     story.tells("q3", 1.0)
     # A step in 5 s leaves 99 steps, 495 s; a cost of 1 in 5 s leaves 19 more, 95 s.
-    assert lines.left(Snapshot.of(story.state)) == 95.0
+    assert lines.time_left(Snapshot.of(story.state)) == 95.0
     clock.now += 2
-    assert lines.left(Snapshot.of(story.state)) == 93.0
+    assert lines.time_left(Snapshot.of(story.state)) == 93.0
     clock.now += 200
-    assert lines.left(Snapshot.of(story.state)) == 0.0
+    assert lines.time_left(Snapshot.of(story.state)) == 0.0
 
 
-def test_what_was_measured_before_is_not_told_again(story, clock):
+def test_earlier_measurements_are_not_printed_again(story, clock):
     out = io.StringIO()
     lines = LineDisplay(story, {"target": 0.01}, out)
     lines("simulating")
@@ -215,7 +204,7 @@ def test_the_live_block(story, clock):
         "cost      8.5",
         "error     0.25 after step 0, by its own estimate 0.4, target 0.1",
         "examples  9: 2 (1 running), 17: 3, 1 failed",
-        "time      simulating 12 s, training 3 min 5 s, choosing 2 s, evaluating 1 s",
+        "time      simulating 12 s, training 3 min 5 s, choosing 1.5 s, evaluating 1 s",
         "now       training 50 %",
         "          " + "━" * 15,  # a quarter of the steps
     ]
@@ -232,7 +221,7 @@ def test_the_live_block_fits_a_narrow_terminal(story, clock):
     assert lines[3] == "error     0.25 after step 0, by its own…"
 
 
-def test_the_live_display_begins_late_and_leaves_the_last_figures(story):
+def test_the_live_display_starts_late_and_leaves_the_last_figures(story):
     """Before the first phase nothing is drawn, since the first examples have a bar of their own."""
     console = Console(file=io.StringIO(), force_terminal=True, width=100, legacy_windows=False)
     with LiveDisplay(story, {"steps": 4}, console) as live:

@@ -21,7 +21,7 @@ def inputs(tmp_path):
     return tmp_path / "in.npy"
 
 
-def test_predict_writes_mean_and_std_and_says_how_good_they_are(original, inputs, tmp_path, monkeypatch):
+def test_predict_writes_mean_and_std_and_prints_their_reliability(original, inputs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = original[0]
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -40,7 +40,7 @@ def test_predict_writes_mean_and_std_and_says_how_good_they_are(original, inputs
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-def test_predict_for_machines_on_another_grid(original, inputs, tmp_path):
+def test_predict_on_another_grid_with_json(original, inputs, tmp_path):
     out = tmp_path / "p.npz"
     result = mrafno("predict", original[0], inputs, "--grid", "9", "--level", 0, "--out", out, "--json")
     found = json.loads(result.stdout)
@@ -53,7 +53,7 @@ def test_predict_for_machines_on_another_grid(original, inputs, tmp_path):
         )
 
 
-def test_what_predict_refuses(original, inputs, tmp_path):
+def test_invalid_arguments_of_predict(original, inputs, tmp_path):
     def refusal(code, *arguments):
         result = mrafno("predict", *arguments, "--out", tmp_path / "p.npz")
         assert (result.exit_code, result.stdout) == (code, "")
@@ -62,11 +62,11 @@ def test_what_predict_refuses(original, inputs, tmp_path):
 
     folder = original[0]
     assert refusal(1, tmp_path / "none", inputs) == (
-        f"error: there is no run at {tmp_path / 'none'}. Give the folder of a run, or that of a checkpoint.\n"
+        f"error: export: there is no run at {tmp_path / 'none'}. Give the folder of a run or of a checkpoint.\n"
     )
     assert refusal(1, tmp_path, inputs).endswith("Give the folder of a run, or one that Surrogate.save wrote.\n")
     assert refusal(1, folder, tmp_path / "none.npy").startswith(f"error: {tmp_path / 'none.npy'} is missing.")
-    assert "'a' is no number of points per axis" in refusal(2, folder, inputs, "--grid", "a")
+    assert "'a' is not a number of points per axis" in refusal(2, folder, inputs, "--grid", "a")
     assert refusal(1, folder, inputs, "--grid", "5x5").startswith("error: predict: a grid of 5x5 points does not fit")
     assert refusal(1, folder, inputs, "--level", 5) == "error: surrogate: unknown level 5; it knows 0 to 1.\n"
     for values, said in (
@@ -78,7 +78,7 @@ def test_what_predict_refuses(original, inputs, tmp_path):
         assert refusal(1, folder, tmp_path / "wrong.npy").startswith(said)
 
 
-def test_export_passes_on_what_was_asked_for(original, tmp_path, monkeypatch):
+def test_export_passes_its_arguments_on(original, tmp_path, monkeypatch):
     calls = []
 
     def write(kind):
@@ -96,7 +96,7 @@ def test_export_passes_on_what_was_asked_for(original, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_exported_files_are_what_they_are_said_to_be(original, tmp_path):
+def test_exported_files(original, tmp_path):
     folder = original[0]
     onnx, hdf5 = tmp_path / "model.onnx", tmp_path / "examples.h5"
     result = mrafno("export", folder, "--onnx", onnx, "--hdf5", hdf5, "--level", 0)
@@ -116,10 +116,10 @@ def test_exported_files_are_what_they_are_said_to_be(original, tmp_path):
         assert len(file["level-0/tensor"]) + len(file["level-1/tensor"]) == 6 + 4
 
 
-def test_what_export_refuses(original, finished, tmp_path):
+def test_invalid_arguments_of_export(original, finished, tmp_path):
     nothing = mrafno("export", original[0])
     assert nothing.exit_code == 2
-    assert "say what to write" in nothing.stderr
+    assert "give at least one file to write" in nothing.stderr
     result = mrafno("export", finished, "--hdf5", finished / "ledger.jsonl")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"error: export: {finished / 'ledger.jsonl'} is inside the run's own folder")
@@ -130,7 +130,7 @@ def test_what_export_refuses(original, finished, tmp_path):
     assert not (tmp_path / "file.h5").exists()
 
 
-def test_a_run_begins_with_earlier_simulations(solver, tmp_path):
+def test_a_run_starts_from_earlier_simulations(solver, tmp_path):
     rng = np.random.default_rng(3)
     arrays = {}
     for level, points in enumerate((9, 17)):

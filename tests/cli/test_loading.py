@@ -50,13 +50,13 @@ def said(text):
     return str(caught.value)
 
 
-def test_one_of_ours():
+def test_a_built_in_task():
     source = Source.of("burgers")
     assert (source.text, source.folder, source.place, source.is_code) == ("burgers", None, None, False)
     assert type(source.load()) is Burgers
 
 
-def test_a_name_that_is_nearly_one():
+def test_a_misspelt_task():
     known = "burgers, darcy, darcy3, diffusion, navier-stokes"
     forms = "Give the name of a problem (see `mrafno tasks`), FILE.py:NAME or package.module:NAME."
     assert said("burger") == f"unknown task 'burger'. Did you mean 'burgers'? {forms}"
@@ -64,7 +64,7 @@ def test_a_name_that_is_nearly_one():
 
 
 @pytest.mark.parametrize("name", ["task", "make"])
-def test_a_task_or_what_makes_it_from_a_file(file, name):
+def test_a_task_or_a_factory_in_a_file(file, name):
     source = Source.of(f"{file}:{name}")
     task = source.load()
     assert (source.text, source.place, source.is_code) == (f"{file}:{name}", file, True)
@@ -92,7 +92,7 @@ def test_a_module_from_the_current_folder(file, monkeypatch):
     assert source.load().name == "double"
 
 
-def test_by_name_it_travels_to_workers_on_this_machine(file):
+def test_a_task_is_pickled_by_name(file):
     """They import the module again, under its name and from the same folder."""
     task = Source.of(f"{file}:task").load()
     assert task.function.__module__ == "double_solver"
@@ -100,7 +100,7 @@ def test_by_name_it_travels_to_workers_on_this_machine(file):
     assert sys.path[0] == str(file.parent)
 
 
-def test_by_value_it_travels_without_its_file(file):
+def test_a_task_is_pickled_by_value(file):
     cloudpickle = pytest.importorskip("cloudpickle")
     task = Source.of(f"{file}:task").load(by_value=True)
     with pytest.raises((pickle.PicklingError, ModuleNotFoundError)):
@@ -119,7 +119,7 @@ def test_what_the_code_prints_goes_to_stderr(file, capsys):
 
 
 def test_a_file_without_a_name(file):
-    assert said(str(file)) == f"task '{file}': say which object in the file is the task, as in {file}:task."
+    assert said(str(file)) == f"task '{file}': it is a file. Name the task in it, as in {file}:task."
 
 
 def test_a_file_that_is_missing(tmp_path):
@@ -127,25 +127,25 @@ def test_a_file_that_is_missing(tmp_path):
     assert said(f"{path}:task").startswith(f"task '{path}:task': there is no file {path}. Give the name of a problem")
 
 
-def test_names_that_are_not_there(file):
+def test_missing_names(file):
     assert said(f"{file}:tsak") == f"task {file}:tsak: it has no 'tsak'. Did you mean 'task'?"
     assert said(f"{file}:zzz") == f"task {file}:zzz: it has no 'zzz'. Tasks in it: task."
-    assert said(f"{file}:").startswith(f"task '{file}:': '' is no name of a Python object.")
+    assert said(f"{file}:").startswith(f"task '{file}:': '' is not the name of a Python object.")
 
 
-def test_what_is_no_task(file):
-    assert said(f"{file}:number").startswith(f"task {file}:number: it is a int and no task. Make one with FunctionTask")
+def test_objects_that_are_not_tasks(file):
+    assert said(f"{file}:number").startswith(f"task {file}:number: it is a int, not a task. Make one with FunctionTask")
 
 
-def test_a_simulator_is_no_task(file):
+def test_a_simulator_is_not_a_task(file):
     assert said(f"{file}:solve") == (
-        f"task {file}:solve: it is a function of (f, level) and no task. If it is the simulator, make a task of it, "
+        f"task {file}:solve: it is a function of (f, level), not a task. If it is the simulator, make a task of it, "
         "task = FunctionTask(solve, inputs, resolutions=..., costs=...) with FunctionTask of mrafno.tasks, and give "
         f"{file}:task."
     )
 
 
-def test_what_makes_a_task_may_have_arguments_with_defaults(file):
+def test_a_factory_may_have_arguments_with_defaults(file):
     file.write_text(CODE + "def other(n=3, *more, **settings):\n    return task\n")
     assert Source.of(f"{file}:other").load().name == "double"
 
@@ -160,10 +160,10 @@ def test_what_makes_a_task_may_have_arguments_with_defaults(file):
         ("import no_such_package\n", "line 1: ModuleNotFoundError: No module named 'no_such_package'."),
     ],
 )
-def test_code_that_fails_is_told_with_its_line(tmp_path, code, told):
+def test_errors_in_the_file_have_their_line(tmp_path, code, told):
     path = tmp_path / "broken.py"
     path.write_text(code)
-    rest = "Correct it; with `mrafno --debug ...` you see the whole way there."
+    rest = "Correct it; `mrafno --debug ...` shows the traceback."
     assert said(f"{path}:task") == f"task {path}:task: {told} {rest}"
 
 
@@ -176,7 +176,7 @@ def test_a_module_that_is_missing():
 def test_a_file_whose_name_another_module_has(tmp_path, name):
     path = tmp_path / f"{name}.py"
     path.write_text(CODE)
-    expected = f"task file {path}: {name!r} is no name for a module, or that of another one. Rename the file."
+    expected = f"task file {path}: {name!r} is not a valid module name, or another module has it. Rename the file."
     assert said(f"{path}:task") == expected
 
 

@@ -63,7 +63,7 @@ def test_debug_shows_where_an_error_comes_from(monkeypatch, capsys):
 
 @pytest.fixture
 def broken(monkeypatch):
-    """A command in which something raises what nobody foresaw."""
+    """A command that raises an unexpected error."""
 
     def broken(error):
         def table(names):
@@ -74,13 +74,13 @@ def broken(monkeypatch):
     return broken
 
 
-def test_mistakes_of_ours_are_one_paragraph_too(broken):
+def test_unexpected_errors_are_one_paragraph(broken):
     broken(ValueError("two\nlines"))
     result = run("tasks")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        "error: something that mrafno did not foresee: ValueError: two lines. What was recorded is safe. To see where "
-        "it comes from, for a report of the mistake, repeat it as: mrafno --debug COMMAND ...\n"
+        "error: unexpected ValueError: two lines. What was recorded is safe. For a traceback, to report the bug, "
+        "repeat the command as: mrafno --debug COMMAND ...\n"
     )
     assert isinstance(run("--debug", "tasks").exception, ValueError)
 
@@ -118,7 +118,7 @@ def test_every_command_has_help_with_an_example(name):
 
 
 def completed(*words):
-    """What bash is told after these words."""
+    """Completions for bash after these words."""
     line = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_MRAFNO_COMPLETE": "complete_bash"}
     return CliRunner(env=line).invoke(cli.app, [], prog_name="mrafno").output.split()
 

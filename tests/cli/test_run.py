@@ -9,7 +9,7 @@ from tests.cli.conftest import TINY, mrafno, shown, write_solver
 
 LINE = (
     r"step {step} of 4; cost [0-9.]+; error 0\.[0-9]{{2,6}}(, by its own estimate 0\.[0-9]{{2,6}})?; "
-    r"examples 9: [0-9]+, 17: [0-9]+; [0-9]+ s so far(; about [0-9]+ s left)?"
+    r"examples 9: [0-9]+, 17: [0-9]+; [0-9.]+ s so far(; about [0-9.]+ s left)?"
 )
 
 
@@ -24,7 +24,7 @@ def test_a_run_prints_a_line_for_every_measurement(original):
     assert original[1].stderr == ""
 
 
-def test_what_a_run_used_is_in_its_folder(original):
+def test_settings_and_call_are_in_the_folder(original):
     folder, _ = original
     settings = shown(folder)["settings"]
     assert [settings[name] for name in ("pool", "initial", "test", "members", "iterations", "evaluate", "first")] == [
@@ -34,7 +34,7 @@ def test_what_a_run_used_is_in_its_folder(original):
     assert kept == {"task": f"{folder.parent / 'tiny_original.py'}:task", "folder": None, "steps": 4}
 
 
-def test_resuming_what_is_finished_does_nothing(finished):
+def test_resuming_a_finished_run_does_nothing(finished):
     before = shown(finished)
     result = mrafno("resume", finished)
     assert (result.exit_code, result.stdout) == (0, "finished 4 steps\n")
@@ -42,12 +42,12 @@ def test_resuming_what_is_finished_does_nothing(finished):
     assert after["steps"] == before["steps"]
 
 
-def test_resuming_goes_further(finished, original, tmp_path):
-    """As one longer run up to where it had ended; there it had learnt once more, so that its surrogate was complete."""
+def test_resuming_with_more_steps(finished, original, tmp_path):
+    """The queries are those of one longer run up to where it ended; there it was trained once more."""
     result = mrafno("resume", finished, "--steps", 6)
     assert result.exit_code == 0, result.output
     source = f"{original[0].parent / 'tiny_original.py'}:task"
-    assert result.stderr == f"loading the task from {source}, as {finished} remembers it\n"
+    assert result.stderr == f"loading the task from {source}, the source in {finished}\n"
     assert json.loads((finished / "task.source.json").read_text())["steps"] == 6
     whole = mrafno("run", source, "--out", tmp_path / "whole", *TINY, "--steps", 6)
     assert whole.exit_code == 0, whole.output
@@ -78,7 +78,7 @@ def test_json_lines_and_nothing_else(finished):
     assert last["metrics"] == shown(finished)["steps"][-1]["metrics"]
 
 
-def test_settings_from_a_file_and_flags_before_it(solver, tmp_path):
+def test_flags_take_precedence_over_a_settings_file(solver, tmp_path):
     names = {flag.removeprefix("--"): value for flag, value in zip(TINY[:-2:2], TINY[1:-2:2], strict=True)}
     file = tmp_path / "run.toml"
     texts = [f"{name} = {value}" for name, value in names.items()]
@@ -107,7 +107,7 @@ def test_a_run_needs_a_task_and_a_folder(tmp_path):
     for arguments, missing in ((["--out", tmp_path / "run"], "TASK"), (["burgers"], "--out DIR")):
         result = mrafno("run", *arguments)
         assert result.exit_code == 2
-        assert f"Invalid value for {missing}: give it, or" in result.stderr
+        assert f"Invalid value for {missing}: missing. Give it, or" in result.stderr
 
 
 def test_wrong_values_are_errors_of_usage(tmp_path):
@@ -122,7 +122,7 @@ def test_wrong_values_are_errors_of_usage(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_that_holds_a_run_is_refused(finished, original):
+def test_an_existing_run_is_not_overwritten(finished, original):
     source = f"{original[0].parent / 'tiny_original.py'}:task"
     before = (finished / "ledger.jsonl").read_bytes()
     result = mrafno("run", source, "--out", finished, *TINY)
@@ -146,7 +146,7 @@ def test_without_a_goal_it_takes_a_hundred_steps(solver, tmp_path, monkeypatch):
         goals.clear()
 
 
-def test_flags_become_what_the_run_gets(solver, tmp_path, monkeypatch):
+def test_flags_become_arguments_of_the_run(solver, tmp_path, monkeypatch):
     from mrafno.run import Run
     from mrafno.simulation.executors import dask_executor, process_pool
 
@@ -168,8 +168,8 @@ def test_flags_become_what_the_run_gets(solver, tmp_path, monkeypatch):
 
     result, made, folder = flags("--workers", 3, "--batch", 2)
     assert result.stderr == (
-        "note: with --batch 2 and without --async no more than 2 of 3 workers simulate at a time, once the first "
-        "examples are there.\n"
+        "note: with --batch 2 and without --async, at most 2 of 3 workers simulate at a time after the initial "
+        "examples.\n"
     )
     assert [got[name] for name in names] == [3, False, None, False, None, 0.5]
     assert json.loads((folder / "task.source.json").read_text())["workers"] == 3
@@ -185,7 +185,7 @@ def test_flags_become_what_the_run_gets(solver, tmp_path, monkeypatch):
 
     result, _, folder = flags("--dask", "tcp://10.0.0.1:8786", "--async")
     assert result.exit_code == 1
-    assert "say with --workers how many simulations are to be under way" in result.stderr
+    assert "give --workers, the number of simulations to keep running" in result.stderr
 
     # What was said of workers before does not hold for another cluster.
     assert mrafno("resume", folder, "--workers", 2).exit_code == 0
@@ -194,26 +194,26 @@ def test_flags_become_what_the_run_gets(solver, tmp_path, monkeypatch):
     assert (kept["workers"], kept["async"], "dask" in kept) == (2, True, False)
 
 
-def test_too_many_failures_have_their_own_exit_code_and_can_be_mended(solver, tmp_path):
+def test_too_many_failures_have_their_own_exit_code_and_the_run_can_be_resumed(solver, tmp_path):
     folder = tmp_path / "run"
     result = mrafno("run", f"{solver}:task", "--out", folder, *TINY, "--steps", 2, TINY_FAILS="1")
     assert result.exit_code == 3
     assert result.stderr == (
-        f"error: run {folder}: 5 simulations failed, 100 % of all, more than 50 %. The last said: tiny: the simulator, "
-        f"given shape (1, 17) on level 1, raised ValueError ({solver.name}:15): no convergence. Everything is kept: "
-        "mend the simulator and resume.\n"
+        f"error: run {folder}: 5 simulations failed, 100 % of all, more than 50 %. The last reason: tiny: the "
+        f"simulator, given shape (1, 17) on level 1, raised ValueError ({solver.name}:15): no convergence. "
+        "Everything is kept: correct the simulator and resume.\n"
     )
     state = shown(folder)
     assert [one["query"] for one in state["failed"]] == [f"q{number:06d}" for number in range(5)]
     watched = mrafno("--debug", "resume", folder, TINY_FAILS="1")
     assert watched.exit_code == 3
     assert f"({solver.name}:15): no convergence. Everything" in watched.stderr.splitlines()[-1]
-    mended = mrafno("resume", folder)
-    assert mended.exit_code == 0, mended.output
-    assert mended.stdout.splitlines()[-1] == "finished 2 steps"
+    resumed = mrafno("resume", folder)
+    assert resumed.exit_code == 0, resumed.output
+    assert resumed.stdout.splitlines()[-1] == "finished 2 steps"
 
 
-def test_fewer_steps_than_are_done_are_nothing_to_do(finished):
+def test_fewer_steps_than_done_do_nothing(finished):
     before = (finished / "ledger.jsonl").read_bytes()
     result = mrafno("resume", finished, "--steps", 2)
     assert (result.exit_code, result.stdout) == (0, "nothing to do: steps count from the beginning, and 4 are done\n")
@@ -221,7 +221,7 @@ def test_fewer_steps_than_are_done_are_nothing_to_do(finished):
 
 
 @pytest.mark.parametrize("flags", [(), ("--steps", 4)])
-def test_what_is_no_run_cannot_be_resumed(tmp_path, flags):
+def test_a_folder_without_a_run_cannot_be_resumed(tmp_path, flags):
     result = mrafno("resume", tmp_path, *flags)
     assert result.exit_code == 1
     assert result.stderr == (
@@ -229,19 +229,16 @@ def test_what_is_no_run_cannot_be_resumed(tmp_path, flags):
     )
 
 
-def test_a_run_that_does_not_know_its_task(finished, original):
+def test_a_run_with_an_unknown_task(finished, original):
     (finished / "task.source.json").unlink()
     result = mrafno("resume", finished)
     assert result.exit_code == 1
-    assert (
-        result.stderr
-        == f"error: run {finished}: nobody said how far it is to go. Give --steps, --budget or --target.\n"
-    )
+    assert result.stderr == f"error: run {finished}: it has no goal. Give --steps, --budget or --target.\n"
     result = mrafno("resume", finished, "--steps", 4)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"error: run {finished}: it does not know where its task 'tiny' is. Give it with --task FILE.py:NAME, or "
-        "simulate yourself with `mrafno ask` and `mrafno tell`.\n"
+        f"error: run {finished}: the source of its task 'tiny' is not known. Give it with --task FILE.py:NAME, or "
+        "simulate outside of mrafno with `mrafno ask` and `mrafno tell`.\n"
     )
     result = mrafno("resume", finished, "--steps", 4, "--task", f"{original[0].parent / 'tiny_original.py'}:task")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "finished 4 steps\n", "")
@@ -250,7 +247,7 @@ def test_a_run_that_does_not_know_its_task(finished, original):
 
 
 def test_code_inside_the_run_directory_is_not_run_unasked(finished, tmp_path):
-    """Opening a run that somebody sent is not consent to run what came with it."""
+    """Opening a received run must not execute its code."""
     evil = write_solver(finished, "tiny_evil")
     evil.write_text(f"open({str(tmp_path / 'trace')!r}, 'w')\n")
     kept = {"task": f"{evil}:task", "folder": None, "steps": 4}
@@ -268,18 +265,18 @@ def test_code_inside_the_run_directory_is_not_run_unasked(finished, tmp_path):
     "content",
     ["", "[]", '{"task": 3, "folder": null}', '{"folder": null}', '{"task": "burgers", "folder": null, "steps": "x"}'],
 )
-def test_a_damaged_note_is_refused(finished, content):
+def test_a_damaged_call_file_is_refused(finished, content):
     path = finished / "task.source.json"
     path.write_text(content)
     result = mrafno("resume", finished)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"error: {path} is damaged or of somebody else's making. Remove it, and tell `mrafno resume` with --task and "
-        "--steps what it should know.\n"
+        f"error: {path} is damaged, or was not written by mrafno. Remove it, and give `mrafno resume` the task and "
+        "the goal with --task and --steps.\n"
     )
 
 
-def test_a_link_in_place_of_the_note_is_refused(finished, tmp_path):
+def test_a_link_in_place_of_the_call_file_is_refused(finished, tmp_path):
     path = finished / "task.source.json"
     path.rename(tmp_path / "elsewhere.json")
     path.symlink_to(tmp_path / "elsewhere.json")

@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def visit(chromium, serve):
-    """A function that opens the page of a folder; in the end, nothing went wrong in it and nobody else was asked."""
+    """A function that opens the page of a folder; at the end, it had no errors and sent no request to another host."""
     contexts, wrong = [], []
 
     def opened(folder, address="", **settings):
@@ -70,7 +70,7 @@ ERROR = "#figures [data-key='error-against-cost']"
 NAMES = "#runs tbody td:first-child a"
 
 
-def test_listed_searched_sorted_and_clicked_through(visit, folder):
+def test_list_search_sort_and_navigation(visit, folder):
     page = visit(folder)
     until(page, "document.querySelectorAll('#runs tbody tr').length === 4")
     page.wait_for_selector("text=mra-auto")
@@ -150,7 +150,7 @@ def test_a_run_is_watched_while_it_advances(visit, tmp_path):
 
     task = FunctionTask(solve, fields(40, 17), ((9,), (17,)), (1.0, 5.0), name="watched")
     page = visit(tmp_path)
-    page.wait_for_selector("text=There is no run here yet.")
+    page.wait_for_selector("text=There is no run in this folder yet.")
     page.evaluate("window.same = true")
 
     def advance():
@@ -179,7 +179,7 @@ def test_a_run_is_watched_while_it_advances(visit, tmp_path):
         page.wait_for_selector("#keys >> text=finished 4 steps")
         # The example that is being looked at has its truth now.
         page.wait_for_selector("#panels >> text=mean minus truth")
-        page.wait_for_selector("text=No query is waiting for its answer.")
+        page.wait_for_selector("text=No query is running.")
     finally:
         may.release(1000)
         thread.join()
@@ -239,7 +239,7 @@ def test_by_keyboard_alone(visit, folder):
     page.wait_for_selector("#example", state="hidden")
 
 
-def test_by_night_nothing_is_drawn_in_black(visit, folder):
+def test_dark_mode_has_no_black_lines(visit, folder):
     page = visit(folder, "?run=group%2Ffirst&query=q000000", color_scheme="dark")
     page.wait_for_selector("#panels .main-svg")
     assert page.evaluate("document.querySelector('#panels .plot').data[0].line.color") == "#e8e8e8"

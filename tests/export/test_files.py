@@ -5,25 +5,25 @@ import os
 import pytest
 
 from mrafno.errors import ExportError
-from mrafno.export.files import check_place, replacing, write_file
+from mrafno.export.files import atomic_file, check_path, write_file
 
 
-def test_places_that_are_refused(tmp_path):
-    check_place(tmp_path / "file", tmp_path / "run")
+def test_invalid_paths(tmp_path):
+    check_path(tmp_path / "file", tmp_path / "run")
     for path in (tmp_path, tmp_path / "none" / "file"):
         with pytest.raises(ExportError, match="is a folder, or in one that does not exist"):
-            check_place(path)
+            check_path(path)
     (tmp_path / "run").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "run")
     for path in (tmp_path / "run" / "file", tmp_path / "link" / "file", tmp_path / "run" / ".." / "run" / "file"):
         with pytest.raises(ExportError, match="inside the run's own folder"):
-            check_place(path, tmp_path / "run")
+            check_path(path, tmp_path / "run")
 
 
-def test_a_file_is_whole_or_not_there(tmp_path):
+def test_files_are_written_atomically(tmp_path):
     path = tmp_path / "file"
     write_file(path, b"old")
-    with replacing(path) as temporary:
+    with atomic_file(path) as temporary:
         temporary.write_bytes(b"new")
         assert path.read_bytes() == b"old"
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("file", b"new")]
@@ -32,7 +32,7 @@ def test_a_file_is_whole_or_not_there(tmp_path):
         temporary.write_bytes(b"half")
         raise OSError(28, os.strerror(28))
 
-    with pytest.raises(ExportError, match="No space left"), replacing(path) as temporary:
+    with pytest.raises(ExportError, match="No space left"), atomic_file(path) as temporary:
         half(temporary)
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("file", b"new")]
     with pytest.raises(ExportError, match="could not be written"):

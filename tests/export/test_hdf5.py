@@ -23,7 +23,7 @@ def made(tmp_path_factory):
     return run, path, export_hdf5(run, path)
 
 
-def test_every_example_is_there_bit_for_bit(made):
+def test_every_example_is_written_exactly(made):
     run, path, counts = made
     told = [q for q in run.state.queries.values() if q.status == "told"]
     assert sum(counts) == len([q for q in told if q.kind != "test"]) == 10
@@ -47,7 +47,7 @@ def test_every_example_is_there_bit_for_bit(made):
             )
 
 
-def test_where_readers_of_pdebench_look(made):
+def test_links_for_readers_of_pdebench(made):
     """They take tensor (n, time, x, y), nu (n, x, y) and the coordinates at the top of the file."""
     run, path, counts = made
     with h5py.File(path) as file:
@@ -59,7 +59,7 @@ def test_where_readers_of_pdebench_look(made):
             np.testing.assert_array_equal(file["level-0"][name].shape, (4,))
 
 
-def test_what_the_file_says_of_itself(made):
+def test_attributes(made):
     run, path, _ = made
     with h5py.File(path) as file:
         assert (file.attrs["task"], file.attrs["method"], file.attrs["seed"]) == ("darcy", "mra-auto", 3)
@@ -106,7 +106,7 @@ def test_the_run_is_only_read(tmp_path):
         assert sum(export_hdf5(RunReader(tmp_path / "run"), tmp_path / "file.h5")) == 7
 
 
-def test_a_damaged_array_leaves_no_half_of_a_file(tmp_path):
+def test_a_damaged_array_leaves_no_file(tmp_path):
     with runs.ready(tmp_path / "run"):
         pass
     (tmp_path / "run" / "arrays" / "q000004-output.npy").write_bytes(b"something else")

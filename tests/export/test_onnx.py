@@ -11,7 +11,7 @@ import pytest
 from mrafno._version import __version__
 from mrafno.errors import ExportError
 from mrafno.export import export_onnx
-from tests import taken
+from tests import small_surrogates
 
 
 @pytest.fixture(scope="module", params=[(1, 1), (2, 0)], ids=["1d", "2d coarse"])
@@ -19,8 +19,8 @@ def exported(request, tmp_path_factory):
     """An ensemble's model: the surrogate, the level, the file, and the difference that was found."""
     dim, level = request.param
     path = tmp_path_factory.mktemp("onnx") / "model.onnx"
-    difference = export_onnx(taken.surrogate(dim=dim), path, level=level, about={"task": "made", "seed": 2})
-    return taken.surrogate(dim=dim), level, path, difference
+    difference = export_onnx(small_surrogates.surrogate(dim=dim), path, level=level, about={"task": "made", "seed": 2})
+    return small_surrogates.surrogate(dim=dim), level, path, difference
 
 
 def opened(path):
@@ -29,9 +29,9 @@ def opened(path):
 
 def check(surrogate, level, path, n):
     """The model against the surrogate, on inputs with which export did not compare."""
-    f = np.random.default_rng(5).normal(100, 3, (n, surrogate.domain.in_channels, *surrogate.domain.grids[level].shape))
-    mean, std = opened(path).run(["mean", "std"], {"f": f.astype(np.float32)})
-    expected = surrogate.predict(f.astype(np.float32), level)
+    f = small_surrogates.random_inputs(surrogate, level, n)
+    mean, std = opened(path).run(["mean", "std"], {"f": f})
+    expected = surrogate.predict(f, level)
     assert mean.shape == std.shape == expected.mean.shape
     np.testing.assert_allclose(mean, expected.mean, atol=2e-6 * np.abs(expected.mean).max())
     np.testing.assert_allclose(std, expected.std, rtol=2e-5)
@@ -44,15 +44,31 @@ def test_an_ensemble_predicts_as_the_surrogate(exported, n):
     check(surrogate, level, path, n)
 
 
+@pytest.mark.parametrize(
+    ("task", "level", "numbers"),
+    [
+        ("burgers", 1, (1, 7, 64, 1000)),
+        pytest.param("darcy", 0, (1, 7, 64), marks=pytest.mark.slow),
+        pytest.param("darcy", 1, (1, 7), marks=pytest.mark.slow),
+    ],
+)
+def test_the_default_network_takes_any_number_of_inputs(tmp_path, task, level, numbers):
+    """Its layers choose their products by size, which tiny networks do not show."""
+    surrogate = small_surrogates.full_size_surrogate(task)
+    export_onnx(surrogate, tmp_path / "model.onnx", level=level)
+    for n in numbers:
+        check(surrogate, level, tmp_path / "model.onnx", n)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 2])
 @pytest.mark.parametrize("name", ["point", "dropout", "sgld", "svi"])
-def test_other_ways_of_inference(tmp_path, name, dim):
-    export_onnx(taken.surrogate(name, dim), tmp_path / "model.onnx")
-    check(taken.surrogate(name, dim), 1, tmp_path / "model.onnx", 4)
+def test_other_kinds_of_inference(tmp_path, name, dim):
+    export_onnx(small_surrogates.surrogate(name, dim), tmp_path / "model.onnx")
+    check(small_surrogates.surrogate(name, dim), 1, tmp_path / "model.onnx", 4)
 
 
-def test_what_the_model_says_of_itself(exported):
+def test_metadata_of_the_model(exported):
     surrogate, level, path, _ = exported
     grid, session = surrogate.domain.grids[level].shape, opened(path)
     [f], outputs = session.get_inputs(), session.get_outputs()
@@ -81,7 +97,7 @@ def test_a_model_that_differs_is_not_written(exported, tmp_path, monkeypatch):
     monkeypatch.setattr("mrafno.export.onnx._model", lambda *_: model.SerializeToString())
     old = tmp_path / "model.onnx"
     old.write_bytes(b"an older one")
-    with pytest.raises(ExportError, match="the ONNX model gives other numbers than the surrogate"):
+    with pytest.raises(ExportError, match="the ONNX model differs from the surrogate"):
         export_onnx(surrogate, old, level=level)
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("model.onnx", b"an older one")]
 
@@ -90,5 +106,5 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxscript" else find(name))
     with pytest.raises(ExportError, match=r"ONNX needs onnxscript, not installed here: pip install 'mrafno\[onnx\]'"):
-        export_onnx(taken.surrogate(), tmp_path / "model.onnx")
+        export_onnx(small_surrogates.surrogate(), tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())

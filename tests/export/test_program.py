@@ -9,13 +9,13 @@ from mrafno.export import program
 from mrafno.export.program import GridSurrogate
 from mrafno.surrogate import Ensemble, input_channels
 from mrafno.surrogate.operator import spectral
-from tests import taken
+from tests import small_surrogates
 
 
 @pytest.mark.parametrize("dim", [1, 2])
 @pytest.mark.parametrize("name", ["ensemble", "point", "dropout", "sgld", "svi"])
-def test_every_way_of_inference_gives_its_own_prediction(name, dim):
-    surrogate = taken.surrogate(name, dim, "float64")
+def test_every_kind_of_inference_predicts_as_the_surrogate(name, dim):
+    surrogate = small_surrogates.surrogate(name, dim, "float64")
     network = GridSurrogate(surrogate)
     f = network.inputs(5)
     mean, std = (value.numpy() for value in network(torch.as_tensor(f)))
@@ -27,7 +27,7 @@ def test_every_way_of_inference_gives_its_own_prediction(name, dim):
 
 def test_single_precision_loses_no_digits_to_an_offset():
     """Inputs are about 100 and vary by 3: normalised in single precision, they would keep five digits."""
-    surrogate = taken.surrogate()
+    surrogate = small_surrogates.surrogate()
     network = GridSurrogate(surrogate)
     f = network.inputs(3)
     assert f.dtype == np.float32
@@ -38,27 +38,27 @@ def test_single_precision_loses_no_digits_to_an_offset():
 
 
 def test_a_level_has_its_own_grid_and_solver():
-    surrogate = taken.surrogate(dtype="float64")
+    surrogate = small_surrogates.surrogate(dtype="float64")
     coarse = GridSurrogate(surrogate, 0)
     f = coarse.inputs(2)
     assert f.shape == (2, 1, 6)
     np.testing.assert_allclose(coarse(torch.as_tensor(f))[0].numpy(), surrogate.predict(f, 0).mean, rtol=1e-12)
     assert not np.allclose(surrogate.predict(f, 0).mean, surrogate.predict(f, 1).mean)
-    with pytest.raises(ExportError, match="unknown level 2; it knows 0 to 1"):
+    with pytest.raises(ExportError, match="unknown level 2; the levels are 0 to 1"):
         GridSurrogate(surrogate, 2)
 
 
 def test_a_level_without_examples_is_imitated_as_the_surrogate_does():
-    surrogate = taken.surrogate(dtype="float64", levels=(0,))
+    surrogate = small_surrogates.surrogate(dtype="float64", levels=(0,))
     network = GridSurrogate(surrogate)
     f = network.inputs(2)
     assert f.shape == (2, 1, 11)
     np.testing.assert_allclose(network(torch.as_tensor(f))[0].numpy(), surrogate.predict(f).mean, rtol=1e-12)
 
 
-def test_products_stand_in_for_fast_transforms(monkeypatch):
+def test_matrix_products_replace_fast_transforms(monkeypatch):
     """A surrogate that would use them says the same as an exported one, which does not."""
-    surrogate = taken.surrogate(dtype="float64")
+    surrogate = small_surrogates.surrogate(dtype="float64")
     monkeypatch.setattr(spectral, "FFT_FACTOR", 0.0)
     spectral.use_fft.cache_clear()
     try:
@@ -73,8 +73,8 @@ def test_products_stand_in_for_fast_transforms(monkeypatch):
         spectral.use_fft.cache_clear()
 
 
-def test_the_surrogate_is_as_it_was():
-    surrogate = taken.surrogate(dtype="float64")
+def test_the_surrogate_is_not_changed():
+    surrogate = small_surrogates.surrogate(dtype="float64")
     before = surrogate.predict(np.full((1, 1, 11), 100.0)).samples
     network = GridSurrogate(surrogate)
     network.program()
@@ -82,8 +82,8 @@ def test_the_surrogate_is_as_it_was():
     assert all(type(value) is torch.Tensor for value in surrogate.weights.values())
 
 
-def test_another_network_is_refused():
-    surrogate = taken.surrogate()
+def test_a_network_that_differs_is_an_error():
+    surrogate = small_surrogates.surrogate()
     network = GridSurrogate(surrogate)
 
     def off_by(share):
@@ -95,14 +95,14 @@ def test_another_network_is_refused():
 
     assert network.compare(off_by(0.0), "it") == 0.0
     assert network.compare(off_by(5e-5), "it") == pytest.approx(5e-5)
-    with pytest.raises(ExportError, match=r"it gives other numbers .* is 2\.0e-04 of the largest value, and 1e-04"):
+    with pytest.raises(ExportError, match=r"it differs from the surrogate by 2\.0e-04 of the largest value; 1e-04"):
         network.compare(off_by(2e-4), "it")
     with pytest.raises(ExportError, match="inf of the largest value"):
         network.compare(off_by(np.nan), "it")
 
 
-def test_what_is_said_of_it():
-    surrogate = taken.surrogate(dim=2)
+def test_metadata():
+    surrogate = small_surrogates.surrogate(dim=2)
     about = GridSurrogate(surrogate, 0).about({"task": "darcy", "seed": 3})
     assert about["version"] == program.__version__
     assert (about["task"], about["seed"], about["inference"], about["samples"]) == ("darcy", "3", "ensemble", "3")
@@ -110,8 +110,8 @@ def test_what_is_said_of_it():
     assert (about["in_channels"], about["out_channels"]) == ("2", "2")
 
 
-def test_a_module_of_somebodys_own_is_refused():
-    domain = taken.DOMAINS[1]
+def test_a_custom_module_is_refused():
+    domain = small_surrogates.DOMAINS[1]
     own = Ensemble(domain, network_factory=lambda: torch.nn.Conv1d(input_channels(domain), 1, 1))
-    with pytest.raises(ExportError, match=r"a module of your own, torch.nn.modules.conv.Conv1d"):
+    with pytest.raises(ExportError, match=r"not one of mrafno, torch.nn.modules.conv.Conv1d"):
         GridSurrogate(own)

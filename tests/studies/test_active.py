@@ -1,32 +1,13 @@
-"""Runs of a study: named by what determines them, done once, extended, gone on with."""
+"""Runs of a study: their names, settings and ends."""
 
 import pytest
 
 from mrafno.errors import MrafnoError, RunError
 from mrafno.run.settings import RunSettings
-from mrafno.studies import active
-from mrafno.studies import runner as doing
-from mrafno.studies.active import Entry, Job, curve_of, read, results, run_job
-from mrafno.studies.runner import do_runs, prepare
-from tests.studies.tiny import tiny_setup
+from mrafno.studies.active import Entry, Job, read, run_job
+from tests.studies.tiny import choices, ignore, tiny_setup
 
 MRA, HIGH = Entry.parse("mra-uhat"), Entry.parse("random-high")
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("MRAFNO_CACHE", str(tmp_path_factory.getbasetemp() / "studies-cache"))
-
-
-def quiet(state, phase):
-    pass
-
-
-def choices(state):
-    return [(q.row, q.level, q.step) for q in state.of_kind("pool")]
-
-
-# Names.
 
 
 def test_a_run_is_named_by_what_determines_it():
@@ -50,7 +31,7 @@ def test_a_run_is_named_by_what_determines_it():
     assert len(names) == 9
 
 
-def test_a_schedule_that_a_method_does_not_look_at_makes_no_other_run():
+def test_a_schedule_that_a_method_does_not_use_is_not_in_the_name():
     other = RunSettings(alpha=0.5, schedule="sigmoid")
     for method in ("random-low", "mra-auto"):
         assert Job.of("burgers", method, 0, other) == Job.of("burgers", method, 0, RunSettings())
@@ -90,12 +71,9 @@ def test_entries_with_schedules_of_their_own():
         ({"task": "heat", "task_settings": {}}, "unknown task"),
     ],
 )
-def test_setups_that_make_no_sense(changes, said):
+def test_invalid_setups(changes, said):
     with pytest.raises(MrafnoError, match=said):
         tiny_setup(**changes)
-
-
-# Runs.
 
 
 @pytest.fixture(scope="module")
@@ -104,41 +82,41 @@ def straight(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MRAFNO_CACHE", str(tmp_path_factory.getbasetemp() / "studies-cache"))
         setup = tiny_setup(steps=6)
-        return run_job(setup.job(MRA, 0), tmp_path_factory.mktemp("straight"), setup, quiet)
+        return run_job(setup.job(MRA, 0), tmp_path_factory.mktemp("straight"), setup, ignore)
 
 
 def test_more_steps_extend_a_run(tmp_path, straight):
     """The same choices: these runs learn after every step, so that learning at the end changes nothing."""
     for steps in (2, 6):
         setup = tiny_setup(steps=steps)
-        state = run_job(setup.job(MRA, 0), tmp_path, setup, quiet)
+        state = run_job(setup.job(MRA, 0), tmp_path, setup, ignore)
         assert state.step == steps
         assert setup.ended(state)
     assert choices(state) == choices(straight)
-    assert curve_of(state) == curve_of(straight)
+    assert state.error_curve() == straight.error_curve()
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_budget_ends_a_run_that_is_the_beginning_of_a_longer_one(tmp_path, straight):
+def test_a_run_with_a_budget_is_the_beginning_of_a_longer_one(tmp_path, straight):
     price = [straight.queries[id].cost for id in straight.queries if straight.queries[id].kind == "pool"]
     setup = tiny_setup(steps=6, budget=sum(price[:2]) + 0.5)
     for _ in range(2):
-        state = run_job(setup.job(MRA, 0), tmp_path, setup, quiet)
+        state = run_job(setup.job(MRA, 0), tmp_path, setup, ignore)
         assert setup.ended(state)
     assert state.step == 3
     assert choices(state) == choices(straight)[:3]
     assert [e.step for e in state.evaluations] == [0, 2, 3]
-    assert curve_of(state).errors[:2] == curve_of(straight).errors[:2]
+    assert state.error_curve().errors[:2] == straight.error_curve().errors[:2]
 
 
-def test_runs_that_learn_seldom_end_by_their_budget_too(tmp_path):
+def test_a_budget_ends_runs_that_train_rarely(tmp_path):
     settings = RunSettings.of(**{**tiny_setup().settings.as_json(), "refresh": 1.0})
     setup = tiny_setup(steps=6, budget=1.0, settings=settings)
-    state = run_job(setup.job(HIGH, 0), tmp_path, setup, quiet)
+    state = run_job(setup.job(HIGH, 0), tmp_path, setup, ignore)
     assert (state.step, len(state.trainings), len(state.not_trained_on)) == (1, 2, 0)
 
 
-def test_an_interrupted_run_goes_on(tmp_path, straight):
+def test_an_interrupted_run_is_continued(tmp_path, straight):
     setup = tiny_setup(steps=6)
     job = setup.job(MRA, 0)
 
@@ -149,15 +127,15 @@ def test_an_interrupted_run_goes_on(tmp_path, straight):
     with pytest.raises(KeyboardInterrupt):
         run_job(job, tmp_path, setup, interrupt)
     assert not setup.ended(read(job, tmp_path))
-    state = run_job(job, tmp_path, setup, quiet)
+    state = run_job(job, tmp_path, setup, ignore)
     assert choices(state) == choices(straight)
-    assert curve_of(state) == curve_of(straight)
+    assert state.error_curve() == straight.error_curve()
 
 
 def test_the_pool_ends_a_run(tmp_path):
     setup = tiny_setup(steps=50, settings=RunSettings.of(**{**tiny_setup().settings.as_json(), "pool": 3}))
     for _ in range(2):
-        state = run_job(setup.job(HIGH, 0), tmp_path, setup, quiet)
+        state = run_job(setup.job(HIGH, 0), tmp_path, setup, ignore)
         assert setup.ended(state)
     assert [e.step for e in state.evaluations] == [0, 2, 3]
 
@@ -165,79 +143,8 @@ def test_the_pool_ends_a_run(tmp_path):
 def test_a_directory_with_other_settings_is_refused(tmp_path):
     setup = tiny_setup(steps=2)
     job = setup.job(HIGH, 0)
-    run_job(job, tmp_path, setup, quiet)
+    run_job(job, tmp_path, setup, ignore)
     other = Job(job.task, job.method, job.seed, RunSettings.of(**{**job.settings.as_json(), "members": 3}), {})
     (tmp_path / job.name).rename(tmp_path / other.name)
     with pytest.raises(MrafnoError, match="other settings: members 2 instead of 3"):
         read(other, tmp_path)
-
-
-# Several of them.
-
-
-def test_what_is_done_is_kept_and_what_fails_stops_nobody_else(tmp_path, monkeypatch):
-    setup = tiny_setup(steps=2, seeds=1)
-    low, mix = Entry.parse("random-low"), Entry.parse("random-mix")
-    todo = setup.jobs([HIGH, low, mix])
-    run_job(todo[0], tmp_path, setup, quiet)
-    really = active.run_job
-
-    def sometimes(job, *rest):
-        if job.method == "random-high":
-            pytest.fail("done again")
-        if job.method == "random-low":
-            raise ZeroDivisionError("by zero")
-        return really(job, *rest)
-
-    monkeypatch.setattr(doing, "run_job", sometimes)
-    news = []
-    failures = do_runs(todo, tmp_path, setup, workers=1, heard=lambda job, one: news.append((job.method, one.phase)))
-    assert list(failures) == [todo[1].name]
-    assert "ZeroDivisionError: by zero" in failures[todo[1].name]
-    assert "sometimes" in (tmp_path / f"{todo[1].name}.error.txt").read_text()
-    assert news[:2] == [("random-high", "kept"), ("random-low", "failed")]
-    assert news[-1] == ("random-mix", "ended")
-    found = results(setup, [HIGH, low, mix], tmp_path)
-    assert list(found) == ["random-high", "random-mix"]
-    assert found["random-high"][0].counts() == [0, 2]
-
-
-def test_first_examples_are_simulated_once_for_all_methods(tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr(doing, "solve_examples", lambda task, f, level, **_: made.append((level, len(f))))
-    prepare(tiny_setup(seeds=1).jobs([MRA, HIGH]), tmp_path, 1)
-    assert made == [(0, 3), (1, 3), (1, 4)]
-
-
-@pytest.mark.slow
-def test_workers_give_the_runs_of_one(tmp_path):
-    setup = tiny_setup(steps=4, seeds=1)
-    todo = setup.jobs([MRA, HIGH])
-    phases = {job.name: [] for job in todo}
-    for workers in (1, 2):
-        prepare(todo, tmp_path / str(workers), workers)
-        failures = do_runs(
-            todo, tmp_path / str(workers), setup, workers=workers,
-            heard=lambda job, one: phases[job.name].append(one.phase),
-        )  # fmt: skip
-        assert not failures
-    alone, together = (results(setup, [MRA, HIGH], tmp_path / str(workers)) for workers in (1, 2))
-    for label, (run,) in alone.items():
-        assert choices(run.state) == choices(together[label][0].state)
-        assert run.curve.errors == pytest.approx(together[label][0].curve.errors, rel=1e-3)
-    assert all(some.count("ended") == 2 and "training" in some for some in phases.values())
-
-
-@pytest.mark.slow
-def test_an_interruption_ends_the_workers_and_the_same_call_goes_on(tmp_path):
-    setup = tiny_setup(steps=6, seeds=1)
-    todo = setup.jobs([MRA, HIGH])
-
-    def interrupt(job, news):
-        if news.step >= 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        do_runs(todo, tmp_path, setup, workers=2, heard=interrupt)
-    do_runs(todo, tmp_path, setup, workers=1, heard=lambda *_: None)
-    assert all(setup.ended(read(job, tmp_path)) for job in todo)

@@ -1,4 +1,4 @@
-"""Measured costs: kept, and beside the publication's."""
+"""Measured costs: kept, and beside the paper's."""
 
 import json
 
@@ -35,7 +35,7 @@ def test_report(tmp_path, measured, capsys):
     assert "A quiet machine." in (tmp_path / "costs.html").read_text(encoding="utf-8")
 
 
-def test_another_solver_is_measured_anew(tmp_path, measured):
+def test_another_solver_is_measured_again(tmp_path, measured):
     measure(get_task("burgers"), 2, 0, tmp_path)
     measure(get_task("burgers", resolutions=((9,), (17,))), 2, 0, tmp_path)
     assert len(measured) == 2

@@ -1,23 +1,18 @@
-import json
+"""The fixed-data study: its examples, runs and table."""
 
 import numpy as np
 import pytest
 
 from mrafno.errors import MrafnoError
 from mrafno.studies import fixed
-from mrafno.studies.fixed import PAPER, Job, Setup, examples, jobs, run_job, run_study, table
-from mrafno.studies.fixed_report import as_cells, run_and_report
+from mrafno.studies.fixed import Job, Setup, examples, jobs, run_job, run_study, table
+from mrafno.studies.fixed_report import as_cells
 from mrafno.tasks import get_task
 
 TINY = Setup("burgers", examples=6, tests=4, iterations=3)
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MRAFNO_CACHE", str(tmp_path / "cache"))
-
-
-def test_the_same_inputs_whatever_the_mix():
+def test_both_mixes_have_the_same_inputs():
     task = get_task("burgers")
     mixed, coarse = (examples(task, TINY, 3, mix) for mix in ("mixed", "coarse"))
     assert mixed.sizes == (6, 6)
@@ -66,18 +61,6 @@ def test_table_of_known_results():
     assert row.error == pytest.approx((0.15, np.std([0.1, 0.2], ddof=1)))
     assert row.increase == pytest.approx((150, np.std([200, 100], ddof=1)))
     assert as_cells("burgers", [row])[1][1] == "0.1500 ± 0.0707 (0.1182)"
-
-
-def test_report(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Setup, "quick", staticmethod(lambda task, preset: TINY))
-    run_and_report("burgers", ["point", "ensemble"], 1, tmp_path / "out", "fast", 1, True)
-    assert "ensemble" in capsys.readouterr().out
-    summary = json.loads((tmp_path / "out" / "burgers.json").read_text())
-    assert [row["method"] for row in summary["rows"]] == ["point", "ensemble"]
-    assert summary["paper"] == {k: list(v) for k, v in PAPER["burgers"].items()}
-    page = (tmp_path / "out" / "burgers.html").read_text(encoding="utf-8")
-    assert "ensemble: test input 2" in page
-    assert "http://" not in page.split("</style>")[1].split("<script")[0]
 
 
 def test_unknown_names():

@@ -36,6 +36,15 @@ def tiny_study(name, out, **changes):
     return Study(name, tiny_setup(**changes), out, workers=1, note="Chosen by the author of this test.")
 
 
+def ignore(state, phase):
+    """A watcher that does nothing."""
+
+
+def choices(state):
+    """Candidate, level and step of every choice."""
+    return [(q.row, q.level, q.step) for q in state.of_kind("pool")]
+
+
 def made_result(method="random-mix", seed=0, costs=(0.0,), errors=(1.0,), levels=(), settings=None):
     """A run measured at these costs, that asked for these levels."""
     job = Job.of("burgers", method, seed, settings or RunSettings())

@@ -1,7 +1,7 @@
-r"""Error against accumulated cost as curves: between measurements, at common costs, and over several runs.
+r"""Error against accumulated cost: interpolation, common costs, bands over several runs.
 
-Between two measurements the logarithm of the error is taken to be a straight line over the cost, as it is drawn on a
-logarithmic axis. Before the first measurement and after the last one nothing is known, and nothing is made up.
+Between two measurements the logarithm of the error is linear in the cost. Before the first measurement and after the
+last one the error is unknown; there is no extrapolation.
 """
 
 import math
@@ -14,7 +14,7 @@ import numpy as np
 from mrafno.errors import MrafnoError
 from mrafno.grids import Array
 
-#: Below this an error is rounding; it keeps the logarithm of zero out.
+#: Errors below this are rounding; it avoids the logarithm of zero.
 _LEAST = 1e-12
 #: Leading digits of round numbers, from few to many.
 _ROUND: tuple[tuple[float, ...], ...] = (
@@ -27,23 +27,23 @@ _ROUND: tuple[tuple[float, ...], ...] = (
 
 @dataclass(frozen=True)
 class Curve:
-    """Errors as they were measured, and what had been spent by then."""
+    """Measured errors and the accumulated costs at which they were measured, in the order of cost."""
 
     costs: tuple[float, ...]
     errors: tuple[float, ...]
 
     def __post_init__(self) -> None:
         if not self.costs or len(self.costs) != len(self.errors):
-            raise MrafnoError(f"curve: {len(self.costs)} costs and {len(self.errors)} errors. Give as many of each.")
+            raise MrafnoError(f"curve: {len(self.costs)} costs and {len(self.errors)} errors. Give one cost per error.")
         if not all(math.isfinite(cost) for cost in self.costs) or any(b < a for a, b in pairwise(self.costs)):
-            raise MrafnoError(f"curve: the costs {self.costs} must be numbers that do not fall.")
+            raise MrafnoError(f"curve: the costs {self.costs} must be finite and must not decrease.")
         if not all(error >= 0 and math.isfinite(error) for error in self.errors):
-            raise MrafnoError(f"curve: the errors {self.errors} must be numbers, 0 or more.")
+            raise MrafnoError(f"curve: the errors {self.errors} must be finite, 0 or more.")
 
 
 @dataclass(frozen=True)
 class Band:
-    """Several curves at common costs: their geometric mean, the lowest and the highest."""
+    """Several curves at common costs: geometric mean, lowest and highest error."""
 
     costs: Array
     middle: Array
@@ -52,10 +52,10 @@ class Band:
 
 
 def cost_to_reach(curve: Curve, error: float) -> float | None:
-    """The cost at which the curve first is at or below an error; None if that was not measured.
+    """The cost at which the curve is first at or below an error; None if it never is.
 
-    The first crossing counts, so an error that rises again later does not undo it: the answer is that of the running
-    minimum (:attr:`Curve.best`), and never lower than what the curve itself, as measured, had.
+    The first crossing counts, so an error that rises again later does not undo it: the answer is the same for the
+    running minimum of the errors.
     """
     if not error > 0:
         raise MrafnoError(f"curve: an error to reach must be positive, got {error}.")
@@ -68,7 +68,7 @@ def cost_to_reach(curve: Curve, error: float) -> float | None:
 
 
 def at_costs(curves: Sequence[Curve], grid: Sequence[float] | Array) -> Array:
-    """Errors ``(len(curves), len(grid))``; NaN outside of what a curve has measured."""
+    """Interpolated errors ``(len(curves), len(grid))``; NaN outside of the measured costs of a curve."""
     x = np.asarray(grid, dtype=np.float64)
     rows = [
         np.exp(np.interp(x, curve.costs, [_log(e) for e in curve.errors], left=np.nan, right=np.nan))
@@ -80,8 +80,8 @@ def at_costs(curves: Sequence[Curve], grid: Sequence[float] | Array) -> Array:
 def area(curve: Curve, upto: float) -> float:
     r"""The area under the curve from its first cost to another, :math:`\int e(c)\, dc`.
 
-    Divided by the distance it is the mean error on the way. Of errors that rise in between, all counts; for the running
-    minimum ask about :attr:`Curve.best`.
+    Divided by the length of the cost range it is the mean error on the way. Errors count as they were measured, also
+    where they rise; for the running minimum, make a curve of that.
     """
     if not curve.costs[0] <= upto <= curve.costs[-1]:
         raise MrafnoError(
@@ -94,14 +94,14 @@ def area(curve: Curve, upto: float) -> float:
 
 
 def common_costs(curves: Sequence[Curve]) -> Array:
-    """All costs at which one of the curves was measured, where all of them are known; perhaps none."""
+    """Costs at which any of the curves was measured, within the range where all are known; may be empty."""
     first, last = max(c.costs[0] for c in curves), min(c.costs[-1] for c in curves)
     every = np.unique(np.concatenate([c.costs for c in curves]))
     return np.asarray(every[(every >= first) & (every <= last)])
 
 
 def band(curves: Sequence[Curve]) -> Band:
-    """The spread of several curves, over the costs that all of them have reached."""
+    """Mean and range of several curves, over the costs that all of them have."""
     costs = common_costs(curves)
     errors = at_costs(curves, costs)
     middle = np.exp(np.log(np.maximum(errors, _LEAST)).mean(axis=0))
@@ -109,13 +109,13 @@ def band(curves: Sequence[Curve]) -> Band:
 
 
 def round_errors(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers from below ``high`` down to ``low``, the rounder the better, at most so many; perhaps none."""
+    """At most ``most`` round numbers from below ``high`` down to ``low``, with as few digits as possible."""
     if not 0 < low < high:
         return []
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     found: list[float] = []
     for digits in _ROUND:
-        # By way of text: the nearest double to 0.05, not 5 times something.
+        # By way of text, to get the nearest double to 0.05 instead of 5 times a power of ten.
         every = [float(f"{digit:g}e{exponent}") for exponent in exponents for digit in digits]
         found = sorted({error for error in every if low <= error < high}, reverse=True)
         if len(found) >= min(3, most):
@@ -129,7 +129,7 @@ def _log(error: float) -> float:
 
 
 def _log_mean(a: float, b: float) -> float:
-    """The mean of a function whose logarithm is a straight line from one value to the other."""
+    """The mean of a function whose logarithm is linear from one value to the other."""
     a, b = max(a, _LEAST), max(b, _LEAST)
     fall = math.log(b / a)
     return a * math.expm1(fall) / fall if fall else a

@@ -1,4 +1,4 @@
-"""Metrics on examples that no surrogate has seen; training never imports this."""
+"""Metrics on held-out examples; training never imports this."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -15,12 +15,12 @@ from mrafno.surrogate.uncertainty import INTERVALS, gaussian_nll, marginal_nll
 
 @dataclass(frozen=True)
 class Metrics:
-    """How good a surrogate is on held-out examples of one level.
+    """Metrics of a surrogate on held-out examples of one level.
 
     Attributes:
         relative_l2: mean over examples, of the samples' mean, in physical units.
-        nll: negative log likelihood of a function in normalised units: every value under its own Gaussian, summed over
-            the values, mean over examples.
+        nll: negative log likelihood of a function in normalised units: of every value under its own Gaussian, summed
+            over the values, mean over examples.
         nll_per_value: the same divided by the number of values.
         nll_joint: under the matched Gaussian with its covariance between values, mean over examples.
         coverage: share of the values inside the central interval of each probability.
@@ -33,7 +33,7 @@ class Metrics:
     coverage: dict[str, float]
 
     def as_json(self) -> dict[str, Any]:
-        """As JSON values, which have no infinity and no NaN: None in their place."""
+        """As JSON values, with None in place of infinity and NaN."""
         values = {name: _number(value) for name, value in asdict(self).items() if name != "coverage"}
         return {**values, "coverage": {name: _number(value) for name, value in self.coverage.items()}}
 
@@ -44,12 +44,12 @@ def _number(value: float) -> float | None:
 
 def coverage(prediction: Prediction, truth: Array, probability: float) -> float:
     """Share of the values inside the prediction's central intervals of this probability."""
-    reach = norm.ppf(0.5 + probability / 2) * prediction.std
-    return float(np.mean(np.abs(truth - prediction.mean) <= reach))
+    half_width = norm.ppf(0.5 + probability / 2) * prediction.std
+    return float(np.mean(np.abs(truth - prediction.mean) <= half_width))
 
 
 def evaluate(surrogate: Surrogate, f: Array, truth: Array, level: int | None = None) -> Metrics:
-    """Measure on inputs ``(n, in_channels, *grid)`` and outputs ``(n, out_channels, *grid)`` of a level."""
+    """Metrics on inputs ``(n, in_channels, *grid)`` and outputs ``(n, out_channels, *grid)`` of a level."""
     prediction = surrogate.predict(f, level, units="normalised")
     normaliser = surrogate.normaliser
     assert normaliser is not None, "predict has checked that the surrogate is fitted"

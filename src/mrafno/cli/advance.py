@@ -1,4 +1,4 @@
-"""A run that advances in front of somebody: its display, its executor, Ctrl-C, and how it ends."""
+"""Advance a run from the command line: display, executor, Ctrl-C, exit code."""
 
 import contextlib
 import os
@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 from mrafno.cli import config
-from mrafno.cli.program import INTERRUPTED, say
+from mrafno.cli.program import INTERRUPTED, print_stderr
 from mrafno.errors import MrafnoError, RunError
 
 if TYPE_CHECKING:
     from mrafno.cli.display import Display
     from mrafno.run import Run
 
-#: Seconds that Ctrl-C waits for the run to come to a point where it is good to stop.
-_GRACE = 1.0
+#: Seconds that Ctrl-C waits for a safe point of the run.
+_GRACE_SECONDS = 1.0
 
 
 def advance(run: "Run", folder: Path, values: Mapping[str, Any], stdout: TextIO) -> None:
-    """Advance a run to its goals, and say how it ended.
+    """Advance a run to its goals, and print how it ended.
 
     Args:
         values: goals, how simulations run, and ``json``, by the names of their flags.
-        stdout: where lines go that are no live display.
+        stdout: where lines are printed if there is no live display.
     """
     how = config.pick(values, config.SIMULATIONS)
     goals = config.pick(values, config.GOALS)
@@ -45,7 +45,7 @@ def advance(run: "Run", folder: Path, values: Mapping[str, Any], stdout: TextIO)
             outcome = run.advance(
                 **_renamed(goals),
                 executor=executor(how),
-                workers=at_a_time(how),
+                workers=concurrent_simulations(how),
                 asynchronous=how.get("async", False),
                 limit=how.get("limit"),
                 isolate=how.get("isolate", False),
@@ -62,7 +62,7 @@ def advance(run: "Run", folder: Path, values: Mapping[str, Any], stdout: TextIO)
         else:
             display.finish("done", outcome.reason)
             return
-    say(f"stopped; resume with: mrafno resume {shlex.quote(str(folder))}")
+    print_stderr(f"stopped; resume with: mrafno resume {shlex.quote(str(folder))}")
     raise typer.Exit(INTERRUPTED)
 
 
@@ -72,7 +72,7 @@ def _renamed(goals: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def executor(how: Mapping[str, Any]) -> Callable[[], Executor] | None:
-    """What makes the executor that the flags ask for; None for this process."""
+    """A function that makes the executor that the flags ask for; None to simulate in this process."""
     from mrafno.simulation.executors import dask_executor, process_pool
 
     workers, dask = how.get("workers"), how.get("dask")
@@ -81,25 +81,23 @@ def executor(how: Mapping[str, Any]) -> Callable[[], Executor] | None:
     return partial(dask_executor, None, workers) if dask == "local" else partial(dask_executor, dask)
 
 
-def at_a_time(how: Mapping[str, Any]) -> int:
-    """How many simulations an asynchronous run keeps under way."""
+def concurrent_simulations(how: Mapping[str, Any]) -> int:
+    """How many simulations an asynchronous run keeps running."""
     from mrafno.simulation.processes import cores
 
     if "workers" in how or "dask" not in how:
         return int(how.get("workers", 1))
     if how["dask"] != "local" and how.get("async"):
-        raise RunError(
-            f"--async with --dask {how['dask']}: say with --workers how many simulations are to be under way at a time."
-        )
+        raise RunError(f"--async with --dask {how['dask']}: give --workers, the number of simulations to keep running.")
     return cores()
 
 
 def _advise(how: Mapping[str, Any], batch: int) -> None:
     workers = how.get("workers", 1)
     if workers > batch and not how.get("async"):
-        say(
-            f"note: with --batch {batch} and without --async no more than {batch} of {workers} workers simulate at a "
-            "time, once the first examples are there."
+        print_stderr(
+            f"note: with --batch {batch} and without --async, at most {batch} of {workers} workers simulate at a time "
+            "after the initial examples."
         )
 
 
@@ -117,14 +115,14 @@ def _display(run: "Run", goals: Mapping[str, float], as_json: bool, stdout: Text
 
 
 @contextlib.contextmanager
-def only_ours(wanted: bool) -> Iterator[TextIO]:
-    """A stream to stdout that nobody else has, if ``wanted``: what simulators print, in any process, goes to stderr."""
+def reserved_stdout(wanted: bool) -> Iterator[TextIO]:
+    """A stream to stdout for the caller alone, if ``wanted``; what simulators print, in any process, goes to stderr."""
     if not wanted:
         yield sys.stdout
         return
     with contextlib.ExitStack() as stack:
         ours = sys.stdout
-        with contextlib.suppress(OSError):  # a stdout that is no file, as in tests
+        with contextlib.suppress(OSError):  # stdout is not a file, as in tests
             number = ours.fileno()
             ours.flush()
             ours = stack.enter_context(os.fdopen(os.dup(number), "w", encoding="utf-8"))
@@ -136,10 +134,10 @@ def only_ours(wanted: bool) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def safe_interrupts() -> Iterator[Callable[[], None]]:
-    """Inside, Ctrl-C waits for the next call of what this gives, for a second at most; another Ctrl-C does not wait.
+    """Delay Ctrl-C to the next call of the function that this yields, for a second at most.
 
-    So it does not hit a record that is being written; and a simulation in this process, which may take hours, does not
-    make it wait.
+    So it does not interrupt the writing of a record, and does not wait for a simulation in this process either, which
+    may take hours. A second Ctrl-C does not wait.
     """
     pressed = False
 
@@ -153,7 +151,7 @@ def safe_interrupts() -> Iterator[Callable[[], None]]:
             at_once()
         pressed = True
         signal.signal(signal.SIGALRM, at_once)
-        signal.setitimer(signal.ITIMER_REAL, _GRACE)
+        signal.setitimer(signal.ITIMER_REAL, _GRACE_SECONDS)
 
     def safe_point() -> None:
         if pressed:

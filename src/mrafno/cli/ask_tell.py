@@ -1,4 +1,4 @@
-"""Commands for those who simulate themselves: ask for inputs, tell outputs."""
+"""Commands for simulations outside of mrafno: ask for inputs, tell outputs."""
 
 import json
 from pathlib import Path
@@ -7,33 +7,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrafno.cli import options
-from mrafno.cli.program import app, say
+from mrafno.cli.program import app, print_stderr
 
 if TYPE_CHECKING:
     from mrafno.run import Run
     from mrafno.simulation.query import Query
 
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why, for people.", show_default=False)]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why there is no output.", show_default=False)]
 
 
 @app.command(epilog="Example: `mrafno ask runs/own -n 4 --to inputs`")
 def ask(
     folder: options.Folder,
     number: Annotated[
-        int | None, typer.Option("-n", min=1, metavar="N", help="How many. \\[default: the run's batch]")
+        int | None, typer.Option("-n", min=1, metavar="N", help="Number of queries. \\[default: the run's batch]")
     ] = None,
     to: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="For the input files. \\[default: DIR/asked]")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for the input files. \\[default: DIR/asked]")
     ] = None,
     budget: Annotated[
         float | None, typer.Option(min=0, metavar="COST", help="What the chosen examples may cost in all.")
     ] = None,
 ) -> None:
-    """Ask which simulations to run next: inputs as .npy files, and a JSON list of what and where on stdout.
+    """Ask which simulations to run next: writes inputs as .npy files and prints a JSON list of queries.
 
     Each has id, kind, level, resolution, candidate, step, input (the file: channels and grid in float64) and cost (as
-    the task expects it). There are fewer than N, or none, when the pool or the budget is used up, or too little is told
-    yet to choose by. What was asked and not told counts as running: several people may ask at once.
+    the task expects it). There are fewer than N, or none, when the pool or the budget is used up, or when too few
+    examples are told to choose by. Queries that are asked and not told count as running: several people may ask.
     """
     from rich.console import Console
 
@@ -48,18 +48,18 @@ def ask(
             make_folder(place.absolute())
         except OSError as error:
             raise LedgerError(
-                f"ask: the folder {place} cannot be made ({error.strerror}). Give another one."
+                f"ask: the folder {place} cannot be made ({error.strerror}). Choose another with --to."
             ) from error
-        with Console(stderr=True).status("choosing") as status:  # seen on a terminal only
+        with Console(stderr=True).status("choosing") as status:  # prints on a terminal only
             queries = run.ask(
                 number, budget=budget, watch=lambda done, *_: status.update(f"training {100 * done:.0f} %")
             )
-        typer.echo(json.dumps([_described(run, query, place) for query in queries], indent=2))
+        typer.echo(json.dumps([_query_json(run, query, place) for query in queries], indent=2))
         if not queries:
-            say(_nothing(run))
+            print_stderr(_nothing_to_ask(run))
 
 
-def _described(run: "Run", query: "Query", place: Path) -> dict[str, Any]:
+def _query_json(run: "Run", query: "Query", place: Path) -> dict[str, Any]:
     from mrafno.errors import LedgerError
     from mrafno.storage.files import to_npy, write_bytes
 
@@ -68,8 +68,8 @@ def _described(run: "Run", query: "Query", place: Path) -> dict[str, Any]:
         write_bytes(path, to_npy(query.f))
     except OSError as error:
         raise LedgerError(
-            f"ask: {path} could not be written ({error}). {query.id} is asked all the same, and its input is in "
-            f"{run.ledger.folder / 'arrays'} too; tell it, or give it back with: mrafno fail"
+            f"ask: {path} could not be written ({error}). {query.id} is recorded as asked, and its input is also in "
+            f"{run.ledger.folder / 'arrays'}. Tell its output, or return it with: mrafno fail"
         ) from error
     return {
         "id": query.id,
@@ -83,11 +83,11 @@ def _described(run: "Run", query: "Query", place: Path) -> dict[str, Any]:
     }
 
 
-def _nothing(run: "Run") -> str:
+def _nothing_to_ask(run: "Run") -> str:
     running = len(run.state.running)
     if running:
-        return f"nothing to ask before some of the {running} running simulations are told."
-    return "nothing to ask: the pool or the budget is used up, or too many of the first simulations failed."
+        return f"nothing to ask until some of the {running} running simulations are told."
+    return "nothing to ask: the pool or the budget is used up, or too many initial simulations failed."
 
 
 @app.command(epilog="Example: `mrafno tell runs/own q000012 output.npy --cost 12.3`")
@@ -100,9 +100,9 @@ def tell(
     ] = None,
     seconds: Annotated[float | None, typer.Option(metavar="S", help="How long it took.")] = None,
 ) -> None:
-    """Tell the output of a simulation; it is on disk when this returns.
+    """Tell the output of a simulation; it is on disk when the command ends.
 
-    A second answer, an unknown id, a wrong shape, NaN or a file that is no .npy are refused, and nothing is changed.
+    A second output, an unknown id, a wrong shape, NaN or a file that is not .npy is an error, and changes nothing.
     """
     from mrafno.run import Run
     from mrafno.storage.files import read_npy
@@ -115,7 +115,7 @@ def tell(
 
 @app.command(epilog='Example: `mrafno fail runs/own q000012 --reason "the node went down"`')
 def fail(folder: options.Folder, query: options.QueryId, reason: Reason) -> None:
-    """Tell that a simulation gave nothing; its input may be asked for again."""
+    """Record that a simulation failed; its input may be asked for again."""
     from mrafno.run import Run
 
     with Run.open(folder) as run:
@@ -125,7 +125,7 @@ def fail(folder: options.Folder, query: options.QueryId, reason: Reason) -> None
 
 @app.command(epilog='Example: `mrafno abandon runs/own q000012 --reason "no steady state"`')
 def abandon(folder: options.Folder, query: options.QueryId, reason: Reason) -> None:
-    """Tell that a simulation gave nothing, and that its input is never to be asked for again."""
+    """Record that a simulation failed, and never ask for its input again."""
     from mrafno.run import Run
 
     with Run.open(folder) as run:

@@ -1,4 +1,4 @@
-"""Settings by name, from a file, from flags and from NAME=VALUE: known names, right types, and flags before files."""
+"""Settings by name from flags, NAME=VALUE and files, with names and types checked; flags take precedence."""
 
 import math
 import re
@@ -8,26 +8,13 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from mrafno.cli import options
 from mrafno.errors import RunError, hint
 
-#: What a run begins with, beside its settings.
-BEGINNING: dict[str, Any] = {"task": str, "out": str, "method": str, "seed": int, "examples": str}
-#: What ends it.
-GOALS: dict[str, Any] = {"steps": int, "budget": float, "target": float}
-#: How its simulations are run.
-SIMULATIONS: dict[str, Any] = {
-    "workers": int,
-    "async": bool,
-    "dask": str,
-    "limit": float,
-    "isolate": bool,
-    "memory": float,
-    "max_failure_rate": float,
-}
-#: What is printed meanwhile.
-OUTPUT: dict[str, Any] = {"json": bool}
+#: Names and types of what ends a run, and of how its simulations run.
+GOALS, SIMULATIONS = options.types(options.GOALS), options.types(options.SIMULATIONS)
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", NoneType: "none"}
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "none"}
 
 
 def run_settings() -> dict[str, Any]:
@@ -37,25 +24,28 @@ def run_settings() -> dict[str, Any]:
     return get_type_hints(RunSettings)
 
 
-def everything() -> dict[str, Any]:
+def all_settings() -> dict[str, Any]:
     """All names that a file may set, with their types."""
-    return BEGINNING | GOALS | SIMULATIONS | OUTPUT | run_settings()
+    groups = options.PLACE, [options.AS_JSON], options.GOALS, options.SIMULATIONS, options.CHOICE, options.SURROGATE
+    return options.types(*groups) | run_settings()
 
 
 def pick(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Those of the values that have one of these names."""
+    """The values that have one of these names."""
     return {name: values[name] for name in names if name in values}
 
 
-def gathered(flags: Mapping[str, Any], settings: Sequence[str] = (), file: Path | None = None) -> dict[str, Any]:
-    """Values by name: what flags and ``--setting`` say, and where they say nothing, what the file says.
+def collect(flags: Mapping[str, Any], settings: Sequence[str] = (), file: Path | None = None) -> dict[str, Any]:
+    """Values by name from flags and ``--setting``, then from the file.
 
     Args:
-        flags: by name; None is a flag that was not given.
-        settings: texts ``NAME=VALUE`` for the settings that have no flag of their own, and for those that have.
+        flags: by name; None for a flag that was not given.
+        settings: ``NAME=VALUE`` for any setting of a run.
         file: TOML or YAML.
     """
-    given = checked({name: value for name, value in flags.items() if value is not None}, everything(), "the flags")
+    given = check_types(
+        {name: value for name, value in flags.items() if value is not None}, all_settings(), "the flags"
+    )
     for text in settings:
         name, value = _assignment(text)
         if name in given:
@@ -65,12 +55,12 @@ def gathered(flags: Mapping[str, Any], settings: Sequence[str] = (), file: Path 
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The values in a file; an unknown name is an error that tells its line and the nearest known name."""
+    """The values in a file; the error for an unknown name has its line and the nearest known name."""
     where = f"config {path}"
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise RunError(f"{where} cannot be read ({why}). Give a file in TOML or YAML.") from error
     match path.suffix.lower():
         case ".toml":
@@ -78,17 +68,17 @@ def read_file(path: Path) -> dict[str, Any]:
         case ".yaml" | ".yml":
             values = _yaml(text, where)
         case _:
-            raise RunError(f"{where}: whether it is TOML or YAML is told by its name. End it in .toml, .yaml or .yml.")
-    return checked(values, everything(), where, text)
+            raise RunError(f"{where}: the format follows from the name. End it in .toml, .yaml or .yml.")
+    return check_types(values, all_settings(), where, text)
 
 
-def checked(values: Mapping[Any, Any], kinds: Mapping[str, Any], where: str, text: str = "") -> dict[str, Any]:
-    """The values with their types; :class:`RunError` for an unknown name or a value that does not fit.
+def check_types(values: Mapping[Any, Any], kinds: Mapping[str, Any], where: str, text: str = "") -> dict[str, Any]:
+    """Values converted to their types; raises RunError for an unknown name or a value of another type.
 
     Args:
         kinds: the known names and their types.
         where: what error messages begin with.
-        text: where the names stand, one a line, if the line is to be told.
+        text: of the file, to find the line of a name.
     """
     found = {}
     for name, value in values.items():
@@ -103,7 +93,7 @@ def _assignment(text: str) -> tuple[str, Any]:
     """Name and value of a ``NAME=VALUE``."""
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
-        raise RunError(f"--setting {text}: it has the form NAME=VALUE, like refresh=0.1.")
+        raise RunError(f"--setting {text}: the form is NAME=VALUE, like refresh=0.1.")
     kinds = run_settings()
     if name not in kinds:
         raise RunError(f"--setting {text}: {_unknown(name, kinds)}")
@@ -111,7 +101,7 @@ def _assignment(text: str) -> tuple[str, Any]:
 
 
 def _parsed(text: str) -> Any:
-    """A value as it stands in a shell's word."""
+    """A value from a word of the shell."""
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
@@ -125,7 +115,7 @@ def _parsed(text: str) -> Any:
 
 def _converted(name: str, value: Any, kind: Any, where: str) -> Any:
     kinds = get_args(kind) if get_origin(kind) in (UnionType, Union) else (kind,)
-    if isinstance(value, str) and value.lower() == "none" and NoneType in kinds:  # TOML has no other word for it
+    if isinstance(value, str) and value.lower() == "none" and NoneType in kinds:  # TOML has no null
         return None
     for one in kinds:
         if get_origin(one) is Literal:
@@ -149,7 +139,7 @@ def _unknown(name: str, known: Iterable[str]) -> str:
 
 
 def _line_of(name: str, text: str) -> str:
-    """Where a name is set, as in ``, line 3``; nothing if that cannot be found."""
+    """The line where a name is set, as in ``, line 3``; empty if it is not found."""
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(rf"""\s*\[*\s*["']?{re.escape(name)}["']?\s*[=:.\]]""", line):
             return f", line {number}"
@@ -160,7 +150,7 @@ def _toml(text: str, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise RunError(f"{where} is no TOML: {error}.") from error
+        raise RunError(f"{where} is not valid TOML: {error}.") from error
 
 
 def _yaml(text: str, where: str) -> dict[Any, Any]:
@@ -168,11 +158,11 @@ def _yaml(text: str, where: str) -> dict[Any, Any]:
         import yaml  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
         raise RunError(
-            f"{where}: YAML needs a package that is not installed: pip install pyyaml. TOML does not."
+            f"{where}: YAML needs a package that is not installed: pip install pyyaml. Or use TOML."
         ) from None
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc,unused-ignore]
-        """YAML as people write it: 1e3 is a number, though YAML 1.1 wants 1.0e+3."""
+        """YAML in which 1e3 is a number; YAML 1.1 wants 1.0e+3."""
 
     Loader.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
@@ -182,9 +172,9 @@ def _yaml(text: str, where: str) -> dict[Any, Any]:
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         place = f", line {mark.line + 1}" if mark else ""
-        raise RunError(f"{where}{place} is no YAML: {problem or error}.") from error
+        raise RunError(f"{where}{place} is not valid YAML: {problem or error}.") from error
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise RunError(f"{where} holds no settings. Each line is a name, a colon and a value, like steps: 100.")
+        raise RunError(f"{where} has no settings. Write a name, a colon and a value on each line, like steps: 100.")
     return values

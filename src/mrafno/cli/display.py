@@ -1,9 +1,10 @@
-"""What people see while a run advances: a live display on a terminal, plain lines elsewhere, JSON lines for machines.
+"""Progress of a run: a live display on a terminal, plain lines elsewhere, or JSON lines.
 
-All three are watchers, see :class:`mrafno.run.loop.Watcher`; they read the run's state and change nothing.
+All three are watchers, see :class:`mrafno.run.loop.Watcher`: they read the run's state and change nothing.
 """
 
 import json
+import math
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -16,33 +17,34 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from mrafno.plot.text import duration, mesh_name
 from mrafno.run.state import RunState
 
-#: Seconds between plain lines, apart from those that tell of a measurement.
-_EVERY = 10.0
-#: Steps that the speed is taken from.
-_PACE = 30
+#: Seconds between plain lines; every measurement has a line of its own.
+_LINE_SECONDS = 10.0
+#: Steps from which the speed is computed.
+_SPEED_STEPS = 30
 
 
-class Watched(Protocol):
-    """What is needed of a run to show it."""
+class HasState(Protocol):
+    """What a display needs of a run."""
 
     @property
     def state(self) -> RunState:
-        """As of the last event."""
+        """The state after the last event."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run's figures at a moment.
+    """A run's figures at one moment.
 
     Attributes:
-        step: chosen examples that have been simulated; cost: what they cost.
-        error: relative L2 on the test examples when they were last used, and after which step that was.
-        estimate: of the error, by the run itself, on examples that single networks have not learnt from.
-        meshes: names of the resolutions; examples: told ones to learn from, of each; running: those under way.
-        failed: simulations that gave nothing.
-        seconds: spent on each phase as recorded, whoever spent them.
+        step: chosen examples that have been simulated; cost: their cost.
+        error: last measured relative L2 error on the test examples; measured: the step after which it was measured.
+        estimate: the run's own estimate of its error, on examples that single networks were not trained on.
+        meshes: names of the resolutions, with the number of training examples and running queries of each.
+        failed: number of failed simulations.
+        seconds: recorded time of each phase.
     """
 
     step: int
@@ -58,18 +60,17 @@ class Snapshot:
 
     @staticmethod
     def of(state: RunState) -> "Snapshot":
-        """May be called in one thread while another one appends events."""
+        """The figures of a state, to which another thread may append events meanwhile."""
         queries = list(state.queries.values())
         trainings, evaluations = list(state.trainings), list(state.evaluations)
-        meshes = tuple("x".join(map(str, shape)) for shape in state.task["resolutions"])
+        meshes = tuple(mesh_name(shape) for shape in state.task["resolutions"])
         told = [q for q in queries if q.status == "told"]
         bought = [q for q in told if q.kind == "pool"]
-        measurements = [e for e in evaluations if e.metrics["relative_l2"] is not None]
-        last = measurements[-1] if measurements else None
+        last = measurements[-1] if (measurements := state.measurements) else None
         levels = range(len(meshes))
         return Snapshot(
             step=len(bought),
-            cost=sum(q.cost for q in bought),
+            cost=math.fsum(q.cost for q in bought),
             error=last.metrics["relative_l2"] if last else None,
             measured=last.step if last else None,
             estimate=state.estimate,
@@ -93,22 +94,22 @@ class Snapshot:
 
 
 class Display:
-    """A watcher that knows where a run is and how long the rest will take. A context: leaving it ends the display.
+    """A watcher that shows where a run is and how long the rest will take; leaving its context ends the display.
 
     Args:
-        goals: steps, budget and target, those that there are.
+        goals: steps, budget and target, where given.
     """
 
-    def __init__(self, run: Watched, goals: Mapping[str, float]) -> None:
+    def __init__(self, run: HasState, goals: Mapping[str, float]) -> None:
         self.run, self.goals = run, goals
         self.phase: str = "starting"
         self.done: float | None = None
         self.started = self.since = time.monotonic()
-        self._pace: deque[tuple[float, int, float]] = deque(maxlen=_PACE)
-        self._known = len(run.state.evaluations)
+        self._speed: deque[tuple[float, int, float]] = deque(maxlen=_SPEED_STEPS)
+        self._evaluations_shown = len(run.state.evaluations)
 
     def __call__(self, phase: str, done: float | None = None) -> None:
-        """Hear of it, see :class:`mrafno.run.loop.Watcher`."""
+        """Update, see :class:`mrafno.run.loop.Watcher`."""
         if phase != self.phase:
             self.since = time.monotonic()
         self.phase, self.done = phase, done
@@ -128,38 +129,38 @@ class Display:
         raise NotImplementedError
 
     def _measured(self) -> bool:
-        """Whether the run was measured since this was asked the last time."""
-        before, self._known = self._known, len(self.run.state.evaluations)
-        return self._known > before
+        """Whether the run was measured since the last call."""
+        before, self._evaluations_shown = self._evaluations_shown, len(self.run.state.evaluations)
+        return self._evaluations_shown > before
 
-    def left(self, now: Snapshot) -> float | None:
-        """Seconds to the first goal at the speed of the last steps; None while that is unknown."""
-        if not self._pace or self._pace[-1][1] != now.step:
-            self._pace.append((time.monotonic(), now.step, now.cost))
-        (t0, step0, cost0), (t1, step1, cost1) = self._pace[0], self._pace[-1]
+    def time_left(self, now: Snapshot) -> float | None:
+        """Seconds to the first goal at the speed of the last steps; None while the speed is unknown."""
+        if not self._speed or self._speed[-1][1] != now.step:
+            self._speed.append((time.monotonic(), now.step, now.cost))
+        (t0, step0, cost0), (t1, step1, cost1) = self._speed[0], self._speed[-1]
         rests = []
         if "steps" in self.goals and step1 > step0:
             rests.append((self.goals["steps"] - step1) * (t1 - t0) / (step1 - step0))
         if "budget" in self.goals and cost1 > cost0:
             rests.append((self.goals["budget"] - cost1) * (t1 - t0) / (cost1 - cost0))
-        # The step under way has used some of it.
+        # The current step has used some of it.
         return max(min(rests) - (time.monotonic() - t1), 0.0) if rests else None
 
     def activity(self) -> str:
-        """The phase, and how much of it is done."""
+        """The phase, and the share of it that is done."""
         return self.phase if self.done is None else f"{self.phase} {100 * self.done:.0f} %"
 
 
 class LiveDisplay(Display):
-    """A block on a terminal that is drawn anew four times a second."""
+    """A block on a terminal, redrawn four times a second."""
 
-    def __init__(self, run: Watched, goals: Mapping[str, float], console: Console) -> None:
+    def __init__(self, run: HasState, goals: Mapping[str, float], console: Console) -> None:
         super().__init__(run, goals)
         self._end = ""
         self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4)
 
     def _show(self) -> None:
-        # Begun late: what makes the first examples has a bar of its own.
+        # Started late, because simulating the initial examples has its own progress bar.
         if not self._live.is_started:
             self._live.start(refresh=True)
 
@@ -169,12 +170,12 @@ class LiveDisplay(Display):
         self._show()
 
     def __exit__(self, *_: object) -> None:
-        """Draw the last time."""
+        """Draw once more and stop."""
         if self._live.is_started:
             self._live.stop()
 
     def render(self) -> RenderableType:
-        """The block, one figure a line; called by the thread that draws."""
+        """The block, one figure per line; called by the drawing thread."""
         state, now = self.run.state, Snapshot.of(self.run.state)
         table = Table.grid(padding=(0, 2), expand=True)
         table.add_column(style="bold", no_wrap=True, width=8)
@@ -203,8 +204,8 @@ class LiveDisplay(Display):
     def _now(self, now: Snapshot) -> str:
         if self._end:
             return self._end
-        left = self.left(now)
-        return self.activity() + (f", about {duration(left)} left" if left else "")
+        time_left = self.time_left(now)
+        return self.activity() + (f", about {duration(time_left)} left" if time_left else "")
 
     def _share(self, now: Snapshot) -> float | None:
         shares = [
@@ -216,20 +217,20 @@ class LiveDisplay(Display):
 
 
 class LineDisplay(Display):
-    """A line for every measurement, and between them one every ten seconds."""
+    """A line for every measurement, and one every ten seconds in between."""
 
-    def __init__(self, run: Watched, goals: Mapping[str, float], file: TextIO) -> None:
+    def __init__(self, run: HasState, goals: Mapping[str, float], file: TextIO) -> None:
         super().__init__(run, goals)
         self._file, self._last = file, time.monotonic()
 
     def _show(self) -> None:
         if self._measured():
             self._print()
-        elif time.monotonic() - self._last >= _EVERY:
+        elif time.monotonic() - self._last >= _LINE_SECONDS:
             self._print(self.activity())
 
     def finish(self, outcome: str, reason: str) -> None:
-        """Tell of a last measurement, and of the end."""
+        """Print a last measurement, and the end."""
         if self._measured():
             self._print()
         if outcome == "done":
@@ -237,7 +238,7 @@ class LineDisplay(Display):
 
     def _print(self, *more: str) -> None:
         now = Snapshot.of(self.run.state)
-        left = self.left(now)
+        time_left = self.time_left(now)
         parts = [
             f"step {_of(now.step, self.goals.get('steps'))}",
             f"cost {_cost(now.cost, self.goals.get('budget'))}",
@@ -245,18 +246,18 @@ class LineDisplay(Display):
             f"examples {now.queries()}",
             *more,
             f"{duration(time.monotonic() - self.started)} so far",
-            *([f"about {duration(left)} left"] if left else []),
+            *([f"about {duration(time_left)} left"] if time_left else []),
         ]
-        # In one call, so that nothing else gets between.
+        # In one call, so that the output of other threads does not split the line.
         self._file.write("; ".join(parts) + "\n")
         self._file.flush()
         self._last = time.monotonic()
 
 
 class JsonDisplay(Display):
-    """An object a line: one for every measurement, and one for the end."""
+    """One JSON object per line: for every measurement, and for the end."""
 
-    def __init__(self, run: Watched, goals: Mapping[str, float], file: TextIO) -> None:
+    def __init__(self, run: HasState, goals: Mapping[str, float], file: TextIO) -> None:
         super().__init__(run, goals)
         self._file = file
 
@@ -265,17 +266,18 @@ class JsonDisplay(Display):
             self._print(event="evaluated")
 
     def finish(self, outcome: str, reason: str) -> None:
-        """The last object, with what ended the run."""
+        """Print the last object, with the reason for the end."""
         self._show()
         self._print(event="ended", outcome=outcome, reason=reason)
 
     def _print(self, **what: Any) -> None:
         state, now = self.run.state, Snapshot.of(self.run.state)
+        last = state.evaluations[-1] if state.evaluations else None
         figures = {
             "step": now.step,
             "accumulated_cost": now.cost,
-            "metrics": state.evaluations[-1].metrics if state.evaluations else None,
-            "measured_at_step": now.measured,
+            "metrics": last and last.metrics,
+            "measured_at_step": last and last.step,
             "estimate": now.estimate,
             "examples": dict(zip(now.meshes, now.examples, strict=True)),
             "failed": now.failed,
@@ -283,16 +285,6 @@ class JsonDisplay(Display):
         }
         self._file.write(json.dumps({**what, **figures}) + "\n")
         self._file.flush()
-
-
-def duration(seconds: float) -> str:
-    """A time span for people: ``8 s``, ``3 min 20 s``, ``2 h 5 min``, ``4 d 3 h``."""
-    whole = round(seconds)
-    for unit, size, next_unit, next_size in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
-        if whole >= size:
-            rest = whole % size // next_size
-            return f"{whole // size} {unit}" + (f" {rest} {next_unit}" if rest else "")
-    return f"{whole} s"
 
 
 def _of(have: int, goal: float | None) -> str:

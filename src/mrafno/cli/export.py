@@ -1,4 +1,4 @@
-"""Commands that take the surrogate, or what it learnt from, home."""
+"""Commands that predict with a surrogate, and export it or its examples."""
 
 import json
 import re
@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from mrafno.cli import options
-from mrafno.cli.program import app, say
+from mrafno.cli.program import app, print_stderr
 
 Source = Annotated[
     Path, typer.Argument(metavar="DIR", help="A run's folder, or a checkpoint's.", show_default=False)
 ]  # fmt: skip
 Level = Annotated[
     int | None,
-    typer.Option(min=0, metavar="L", help="Which mesh's solver to imitate, from 0. \\[default: the finest]"),
+    typer.Option(min=0, metavar="L", help="Level whose solver to imitate, from 0. \\[default: the finest]"),
 ]
 
 
@@ -38,19 +38,19 @@ def predict(
         str | None,
         typer.Option(metavar="N or NxM", help="Points of the output, like 65 or 64x64. \\[default: as the input]"),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="For mean and std.")] = Path("prediction.npz"),
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for machines.")] = False,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File for mean and std.")] = Path("prediction.npz"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Predict outputs with a run's surrogate: mean and standard deviation, as .npz.
 
-    Says how far they can be trusted: how often intervals held what networks had left out, and the run's last measured
-    error. The run may go on meanwhile; its last checkpoint is used.
+    Prints how reliable they are: the coverage of intervals on out-of-fold examples, and the last measured error. The
+    run may advance meanwhile; its last checkpoint is used.
     """
-    from mrafno.export.predict import predict_file, trust
+    from mrafno.export.predict import predict_file, reliability
 
     found = predict_file(folder, inputs, out, level=level, grid=_shape(grid))
     for doubt in found["warnings"]:
-        say(f"warning: {doubt}")
+        print_stderr(f"warning: {doubt}")
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -58,7 +58,7 @@ def predict(
     typer.echo(f"wrote {out}: mean and std, each {shape} (functions, channels, grid)")
     if found["fits"] < found["of_fits"]:
         typer.echo(f"The checkpoint is that of fit {found['fits']} of {found['of_fits']}.")
-    for sentence in trust(found):
+    for sentence in reliability(found):
         typer.echo(sentence)
 
 
@@ -75,22 +75,22 @@ def export(
         Path | None, typer.Option(metavar="FILE", help="The surrogate as a program of torch.export.")
     ] = None,
     hdf5: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="All examples, laid out as PDEBench's; needs mrafno\\[hdf5].")
+        Path | None, typer.Option(metavar="FILE", help="All examples in PDEBench's layout; needs mrafno\\[hdf5].")
     ] = None,
     level: Level = None,
 ) -> None:
-    """Write a run's surrogate, or all examples that it has, in formats that other programs read.
+    """Write a run's surrogate, or all its examples, in formats that other programs read.
 
     An exported surrogate takes any number of inputs on the grid of one mesh and gives mean and std, in physical units.
-    It is compared with the original before it is written. The run is only read, and may go on meanwhile.
+    It is compared with the original before it is written. The run is only read, and may advance meanwhile.
     """
     if onnx is None and torch is None and hdf5 is None:
-        raise typer.BadParameter("say what to write.", param_hint="--onnx, --torch or --hdf5")
-    from mrafno.export.files import check_place
+        raise typer.BadParameter("give at least one file to write.", param_hint="--onnx, --torch or --hdf5")
+    from mrafno.export.files import check_path
 
     for path in (onnx, torch, hdf5):
         if path is not None:
-            check_place(path, folder)
+            check_path(path, folder)
     if onnx is not None or torch is not None:
         _export_surrogate(folder, onnx, torch, level)
     if hdf5 is not None:
@@ -123,5 +123,5 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     if not re.fullmatch(r"\d+(x\d+)*", text):
-        raise typer.BadParameter(f"{text!r} is no number of points per axis, like 65 or 64x64.", param_hint="--grid")
+        raise typer.BadParameter(f"{text!r} is not a number of points per axis, like 65 or 64x64.", param_hint="--grid")
     return tuple(int(part) for part in text.split("x"))

@@ -1,21 +1,21 @@
-"""Commands that look at problems and runs, and change nothing."""
+"""Commands that show tasks and runs, and change nothing."""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mrafno.cli import options
-from mrafno.cli.program import app, say
+from mrafno.cli.program import app, print_stderr
 
 if TYPE_CHECKING:
     from mrafno.run.state import RunState
 
 Folders = Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders of runs.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object for machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Errors = Annotated[
-    str | None, typer.Option(metavar="E,E,...", help="Errors whose cost to tell, like .1,.05. \\[default: round ones]")
+    str | None, typer.Option(metavar="E,E,...", help="Errors to reach, like .1,.05. \\[default: round numbers]")
 ]
 
 
@@ -23,14 +23,14 @@ Errors = Annotated[
 def tasks(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TASK", help="Which problems; all if none.", autocompletion=options.complete_task),
+        typer.Argument(metavar="TASK", help="Tasks; all if none.", autocompletion=options.complete_task),
     ] = None,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Measure costs, and the distance of coarse from fine solutions.")
+        bool, typer.Option("--measure", help="Measure costs, and the distance between coarse and fine solutions.")
     ] = False,
     solves: Annotated[int, typer.Option(min=1, help="Solves per mesh with --measure.")] = 100,
 ) -> None:
-    """Describe the problems: inputs, outputs, meshes and costs."""
+    """List the built-in tasks: inputs, outputs, meshes and costs."""
     from rich.console import Console
 
     from mrafno.tasks.describe import task_table
@@ -48,10 +48,10 @@ def show(
     folder: options.Folder,
     as_json: AsJson = False,
     damaged: Annotated[
-        bool, typer.Option("--damaged", help="Read what is left of a damaged ledger, and list the damage.")
+        bool, typer.Option("--damaged", help="Read the intact lines of a damaged ledger, and list the damage.")
     ] = False,
 ) -> None:
-    """Show a run, also while it advances: what it is, how far it is, what it cost, how good it is, what went wrong."""
+    """Show a run, also while it advances: its settings, steps, cost, error and failures."""
     from rich.console import Console
 
     from mrafno.cli.tables import run_table
@@ -65,11 +65,11 @@ def show(
         return
     Console().print(run_table(state, folder, lock))
     for one in damage:
-        say(f"damage: {one}")
+        print_stderr(f"damage: {one}")
 
 
 def _read(folder: Path, damaged: bool) -> tuple["RunState", list[str]]:
-    """A run's state, and what is wrong with its ledger if that is allowed."""
+    """A run's state, and the damage of its ledger if ``damaged`` allows any."""
     from mrafno.errors import LedgerError
     from mrafno.run.state import RunState
     from mrafno.storage.ledger import Ledger
@@ -81,26 +81,26 @@ def _read(folder: Path, damaged: bool) -> tuple["RunState", list[str]]:
     for event in ledger.events:
         try:
             state.apply(event)
-        except LedgerError as error:  # what came before and is gone is what it was about
+        except LedgerError as error:  # it depends on an event that is lost
             damage.append(str(error))
     state.trained_on = [id for id in state.trained_on if id in state.queries]
     if not state.task:
-        raise LedgerError(f"run {folder}: the first event, which says what the run is, is damaged. {' '.join(damage)}")
+        raise LedgerError(f"run {folder}: the first event, which describes the run, is damaged. {' '.join(damage)}")
     return state, damage
 
 
 @app.command(epilog="Example: `mrafno compare runs/uhat runs/random --errors .1,.05`")
 def compare(folders: Folders, errors: Errors = None, as_json: AsJson = False) -> None:
-    """Compare runs: what they spent, what error they have, and what it cost them to reach chosen errors.
+    """Compare runs: cost, error, and the cost to reach given errors.
 
-    Between measurements the error's logarithm is interpolated; the first time below an error counts.
+    The logarithm of the error is interpolated between measurements; the first crossing counts.
     """
     from rich.console import Console
 
     from mrafno.cli.tables import comparison, comparison_table
 
     runs = [(folder, _read(folder, False)[0]) for folder in dict.fromkeys(folders)]
-    found = comparison(runs, _numbers(errors))
+    found = comparison(runs, options.positive_numbers(errors, "--errors"))
     if as_json:
         typer.echo(json.dumps(found))
     else:
@@ -110,32 +110,18 @@ def compare(folders: Folders, errors: Errors = None, as_json: AsJson = False) ->
 @app.command(epilog="Example: `mrafno report runs/uhat runs/random --out report.html --images figures`")
 def report(
     folders: Folders,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("report.html"),
-    images: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Also write every figure as a file of its own.")
-    ] = None,
-    formats: Annotated[str, typer.Option(help="Of the images, comma-separated: svg, pdf, png.")] = "svg",
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File for the page.")] = Path("report.html"),
+    images: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also write every figure as a file.")] = None,
+    formats: Annotated[str, typer.Option(help="Formats of the images, comma-separated: svg, pdf, png.")] = "svg",
     errors: Errors = None,
 ) -> None:
-    """Write a page about a run, or about several and how they compare; it needs no network to open."""
+    """Write a self-contained HTML page about a run, or a comparison of several."""
     from mrafno.errors import MrafnoError
     from mrafno.report import write_report
 
-    wanted: dict[str, Any] = {"formats": [one.strip() for one in formats.split(",")], "errors": _numbers(errors)}
+    wanted = options.positive_numbers(errors, "--errors")
     try:
-        write_report(folders, out, images=images, **wanted)
+        write_report(folders, out, images=images, formats=[one.strip() for one in formats.split(",")], errors=wanted)
     except OSError as error:
         raise MrafnoError(f"report: {error.filename or out} cannot be written ({error.strerror}).") from error
     typer.echo(f"wrote {out}")
-
-
-def _numbers(text: str | None) -> list[float]:
-    try:
-        found = [float(part) for part in text.split(",")] if text else []
-    except ValueError:
-        found = [-1.0]
-    if not all(0 < number < float("inf") for number in found):
-        raise typer.BadParameter(
-            f"{text!r} are no positive numbers with commas between, like .1,.05", param_hint="--errors"
-        )
-    return found

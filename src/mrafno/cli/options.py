@@ -1,27 +1,26 @@
-"""Flags that several commands have, and what shells complete.
+"""Flags as one table: a command's signature, its help, shell completion and the names in settings files follow from it.
 
-A flag that was not given is None: only so can a file of settings, or what a run remembers, speak in its place.
+A flag that was not given is None. Then a settings file, or the call that a run directory remembers, sets the value.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-#: Names of parameters that differ from their flags, because Python has another use for those.
-_RENAMED = {"asynchronous": "async", "as_json": "json"}
+Command = TypeVar("Command", bound=Callable[..., None])
+Complete = Callable[[str], Iterable[str]]
 
-_GOAL, _HOW, _CHOICE, _SURROGATE = "What to reach", "How simulations run", "What is chosen", "The surrogate"
-
-
-def given(ctx: typer.Context) -> dict[str, Any]:
-    """The flags of a command that were given, by the name of the flag."""
-    return {_RENAMED.get(name, name): value for name, value in ctx.params.items() if value is not None}
+# Panels of the help text.
+_GOAL, _HOW, _CHOICE, _SURROGATE = "When to stop", "How simulations run", "What is chosen", "The surrogate"
 
 
 def complete_task(incomplete: str) -> Iterator[str]:
-    """Names of our tasks, and Python files."""
+    """Names of built-in tasks, and Python files."""
     from mrafno.tasks import TASKS
 
     yield from (name for name in TASKS if name.startswith(incomplete))
@@ -38,31 +37,108 @@ def complete_method(incomplete: str) -> list[str]:
     return [name for name in METHODS if name.startswith(incomplete)]
 
 
-def _words(*words: str) -> Any:
-    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
-
-
 def complete_setting(incomplete: str) -> list[str]:
-    """Names of settings, up to their ``=``."""
+    """Names of settings, each with its ``=``."""
     from mrafno.cli.config import run_settings
 
     return [f"{name}=" for name in run_settings() if name.startswith(incomplete)]
 
 
-# Where.
+def _complete_words(*words: str) -> Complete:
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag:
+    """A flag of one or more commands.
+
+    Attributes:
+        name: in settings files, and with dashes on the command line.
+        kind: type of the value; a bool without a default is a pair of flags, ``--name/--no-name``.
+        panel: of the help text; None for the first one.
+        default: what the help text gives as the default if the value is None.
+        value: when the flag is not given.
+        argument: whether it is a positional argument.
+    """
+
+    name: str
+    kind: Any
+    help: str
+    metavar: str | None = None
+    panel: str | None = None
+    default: str | None = None
+    value: Any = None
+    min: float | None = None
+    max: float | None = None
+    complete: Complete | None = None
+    argument: bool = False
+
+    def parameter(self) -> Parameter:
+        """The parameter of a command, as Typer reads it; a Python keyword gets an underscore, see :func:`given`."""
+        text = self.help if self.default is None else f"{self.help} \\[default: {self.default}]"
+        about: dict[str, Any] = {
+            "help": text,
+            "metavar": self.metavar,
+            "rich_help_panel": self.panel,
+            "autocompletion": self.complete,
+            "min": self.min,
+            "max": self.max,
+        }
+        if self.argument:
+            option = typer.Argument(show_default=False, **about)
+        else:
+            dashed = self.name.replace("_", "-")
+            pair = self.kind is bool and self.value is None
+            option = typer.Option(f"--{dashed}/--no-{dashed}" if pair else f"--{dashed}", **about)
+        kind = self.kind if self.value is not None else self.kind | None
+        name = f"{self.name}_" if self.name == "async" else self.name
+        return Parameter(name, Parameter.KEYWORD_ONLY, default=self.value, annotation=Annotated[kind, option])
+
+
+def with_flags(*groups: Sequence[Flag]) -> Callable[[Command], Command]:
+    """Give a command these flags after its own parameters; it finds their values with :func:`given`."""
+
+    def decorate(command: Command) -> Command:
+        own = [p for p in signature(command).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+        shared = [flag.parameter() for group in groups for flag in group]
+        command.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def given(ctx: typer.Context) -> dict[str, Any]:
+    """Values of a command's flags by name, those that are not None."""
+    return {name.removesuffix("_"): value for name, value in ctx.params.items() if value is not None}
+
+
+def types(*groups: Sequence[Flag]) -> dict[str, Any]:
+    """Names and types of flags, as settings files have them."""
+    return {flag.name: str if flag.kind is Path else flag.kind for group in groups for flag in group}
+
+
+def without(group: Sequence[Flag], *names: str) -> list[Flag]:
+    """The flags of a group that have none of these names."""
+    return [flag for flag in group if flag.name not in names]
+
+
+def positive_numbers(text: str | None, flag: str) -> list[float]:
+    """Positive numbers from a comma-separated text; an empty text has none."""
+    try:
+        found = [float(part) for part in text.split(",")] if text else []
+    except ValueError:
+        found = [math.nan]
+    if not all(0 < number < math.inf for number in found):
+        raise typer.BadParameter(
+            f"{text!r} is not a list of positive numbers with commas between, like .1,.05", param_hint=flag
+        )
+    return found
+
+
+# Parameters that commands declare themselves.
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The run's folder.", show_default=False)]
-QueryId = Annotated[str, typer.Argument(metavar="ID", help="Of the query, like q000012.", show_default=False)]
-TaskName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="TASK",
-        help="A problem's name (see `mrafno tasks`), or FILE.py:NAME or package.module:NAME, "
-        "where NAME is a task or a function that returns one.",
-        autocompletion=complete_task,
-        show_default=False,
-    ),
-]
+QueryId = Annotated[str, typer.Argument(metavar="ID", help="Id of the query, like q000012.", show_default=False)]
 OtherTask = Annotated[
     str | None,
     typer.Option(
@@ -70,148 +146,110 @@ OtherTask = Annotated[
         autocompletion=complete_task,
     ),
 ]  # fmt: skip
-Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The new run's folder.", show_default=False)]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="TOML or YAML with any of these flags as names, without dashes; flags go first.",
-    ),
-]
-AsJson = Annotated[
-    bool | None, typer.Option("--json/--no-json", help="JSON for machines, and nothing else, on stdout.")
-]
 
-# What ends a run.
+# Flags that several commands share.
 
-Steps = Annotated[int | None, typer.Option(min=0, metavar="N", help="Chosen examples in all.", rich_help_panel=_GOAL)]
-Budget = Annotated[
-    float | None,
-    typer.Option(min=0, metavar="COST", help="What the chosen examples may cost in all.", rich_help_panel=_GOAL),
-]
-Target = Annotated[
-    float | None,
-    typer.Option(
-        min=0, metavar="ERROR", help="End when the run is sure that its error is lower.", rich_help_panel=_GOAL
+PLACE = (
+    Flag(
+        name="task", kind=str, argument=True, metavar="TASK", complete=complete_task,
+        help="A problem's name (see `mrafno tasks`), or FILE.py:NAME or package.module:NAME, where NAME is a task or a "
+        "function that returns one.",
     ),
-]
+    Flag(name="out", kind=Path, metavar="DIR", help="The new run's folder."),
+)  # fmt: skip
+CONFIG = Flag(
+    name="config", kind=Path, metavar="FILE",
+    help="TOML or YAML with any of these flags as names, without dashes; flags take precedence.",
+)  # fmt: skip
+AS_JSON = Flag(name="json", kind=bool, help="Print JSON, and nothing else, on stdout.")
 
-# How simulations run.
+GOALS = (
+    Flag(name="steps", kind=int, min=0, metavar="N", panel=_GOAL, help="Chosen examples in all."),
+    Flag(
+        name="budget", kind=float, min=0, metavar="COST", panel=_GOAL, help="What the chosen examples may cost in all."
+    ),
+    Flag(
+        name="target", kind=float, min=0, metavar="ERROR", panel=_GOAL,
+        help="Stop when the upper bound of the run's own error estimate is lower.",
+    ),
+)  # fmt: skip
 
-Workers = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Processes that simulate. \\[default: 1, this one]", rich_help_panel=_HOW),
-]
-Asynchronous = Annotated[
-    bool | None,
-    typer.Option(
-        "--async/--no-async",
-        help="Ask again as soon as a worker is free, not after a whole batch.",
-        rich_help_panel=_HOW,
+SIMULATIONS = (
+    Flag(
+        name="workers", kind=int, min=1, metavar="N", panel=_HOW, default="1, this one",
+        help="Processes that simulate.",
     ),
-]
-Dask = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS", help="Simulate on a Dask cluster: its scheduler's address, or local for one here.",
-        rich_help_panel=_HOW, autocompletion=_words("local", "tcp://"),
+    Flag(
+        name="async", kind=bool, panel=_HOW, help="Ask again as soon as a worker is free, not after a whole batch."
     ),
-]  # fmt: skip
-Limit = Annotated[
-    float | None,
-    typer.Option(min=0, metavar="SECONDS", help="End simulations that take longer.", rich_help_panel=_HOW),
-]
-Isolate = Annotated[
-    bool | None,
-    typer.Option("--isolate/--no-isolate", help="A process for every simulation: it may crash.", rich_help_panel=_HOW),
-]
-Memory = Annotated[
-    float | None, typer.Option(min=0, metavar="GB", help="Memory that a simulation may take.", rich_help_panel=_HOW)
-]
-MaxFailureRate = Annotated[
-    float | None,
-    typer.Option(
-        min=0, max=1, metavar="SHARE", help="Of the simulations that may fail. \\[default: 0.5]", rich_help_panel=_HOW
+    Flag(
+        name="dask", kind=str, metavar="ADDRESS", panel=_HOW, complete=_complete_words("local", "tcp://"),
+        help="Simulate on a Dask cluster: its scheduler's address, or local for one on this machine.",
     ),
-]
+    Flag(name="limit", kind=float, min=0, metavar="SECONDS", panel=_HOW, help="End simulations that take longer."),
+    Flag(name="isolate", kind=bool, panel=_HOW, help="A process for every simulation, so that it may crash."),
+    Flag(name="memory", kind=float, min=0, metavar="GB", panel=_HOW, help="Memory that a simulation may take."),
+    Flag(
+        name="max_failure_rate", kind=float, min=0, max=1, metavar="SHARE", panel=_HOW, default="0.5",
+        help="Share of the simulations that may fail.",
+    ),
+)  # fmt: skip
 
-# What a run is.
+CHOICE = (
+    Flag(
+        name="method", kind=str, metavar="NAME", panel=_CHOICE, default="mra-auto", complete=complete_method,
+        help="How to choose: mra-u, mra-uhat, mra-auto, mr-predvar, mr-dropout, random-* or coreset-*, where * is low, "
+        "high or mix.",
+    ),
+    Flag(name="seed", kind=int, min=0, metavar="N", panel=_CHOICE, default="0", help="Seed of all random numbers."),
+    Flag(name="pool", kind=int, min=1, metavar="N", panel=_CHOICE, default="990", help="Candidates to choose from."),
+    Flag(
+        name="initial", kind=int, min=1, metavar="N", panel=_CHOICE, default="10",
+        help="Initial examples of every mesh.",
+    ),
+    Flag(
+        name="examples", kind=Path, metavar="FILE", panel=_CHOICE,
+        help="Earlier simulations in place of as many initial ones: .npz with input_0, output_0, input_1 and so on by "
+        "mesh, and optionally cost_0 and so on.",
+    ),
+    Flag(
+        name="test", kind=int, min=0, metavar="N", panel=_CHOICE, default="200",
+        help="Test examples of the finest mesh.",
+    ),
+    Flag(name="batch", kind=int, min=1, metavar="N", panel=_CHOICE, default="1", help="Queries asked together."),
+    Flag(
+        name="schedule", kind=str, metavar="NAME", panel=_CHOICE, default="exp",
+        complete=_complete_words("exp", "sigmoid", "constant"), help="Cost schedule: exp, sigmoid or constant.",
+    ),
+    Flag(
+        name="alpha", kind=float, min=0, metavar="RATE", panel=_CHOICE, default="0.01", help="Rate of the schedule."
+    ),
+)  # fmt: skip
 
-Method = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="How to choose: mra-u, mra-uhat, mra-auto, mr-predvar, mr-dropout, random-* or coreset-*, "
-        "where * is low, high or mix. \\[default: mra-auto]", autocompletion=complete_method, rich_help_panel=_CHOICE,
+SURROGATE = (
+    Flag(name="members", kind=int, min=2, metavar="N", panel=_SURROGATE, default="5", help="Members of the ensemble."),
+    Flag(
+        name="retrain", kind=str, metavar="HOW", panel=_SURROGATE, default="warm",
+        complete=_complete_words("warm", "scratch"), help="warm starts from the last weights, scratch from new ones.",
     ),
-]  # fmt: skip
-Seed = Annotated[
-    int | None, typer.Option(min=0, metavar="N", help="Of all that is random. \\[default: 0]", rich_help_panel=_CHOICE)
-]
-Pool = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Candidates. \\[default: 990]", rich_help_panel=_CHOICE)
-]
-Initial = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="First examples of every mesh. \\[default: 10]", rich_help_panel=_CHOICE),
-]
-Examples = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Earlier simulations in place of as many first ones: .npz with input_0, output_0, input_1 "
-        "and so on by mesh, and perhaps cost_0 and so on.", rich_help_panel=_CHOICE,
+    Flag(
+        name="iterations", kind=int, min=1, metavar="N", panel=_SURROGATE, default="the preset's",
+        help="Iterations of each whole fit.",
     ),
-]  # fmt: skip
-Test = Annotated[
-    int | None,
-    typer.Option(
-        min=0, metavar="N", help="Examples of the finest mesh to measure on. \\[default: 200]", rich_help_panel=_CHOICE
+    Flag(
+        name="evaluate", kind=int, min=1, metavar="K", panel=_SURROGATE, default="10",
+        help="Measure the error after every K steps.",
     ),
-]
-Batch = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Queries asked together. \\[default: 1]", rich_help_panel=_CHOICE)
-]
-Schedule = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="How costs come in: exp, sigmoid or constant. \\[default: exp]", rich_help_panel=_CHOICE,
-        autocompletion=_words("exp", "sigmoid", "constant"),
+    Flag(
+        name="preset", kind=str, metavar="NAME", panel=_SURROGATE, default="fast",
+        complete=_complete_words("fast", "paper"), help="Size of the network and of its training: fast or paper.",
     ),
-]  # fmt: skip
-Alpha = Annotated[
-    float | None,
-    typer.Option(min=0, metavar="RATE", help="The schedule's rate. \\[default: 0.01]", rich_help_panel=_CHOICE),
-]
-Members = Annotated[
-    int | None, typer.Option(min=2, metavar="N", help="Of the ensemble. \\[default: 5]", rich_help_panel=_SURROGATE)
-]
-Retrain = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOW", help="warm goes on from the last weights, scratch begins anew. \\[default: warm]",
-        rich_help_panel=_SURROGATE, autocompletion=_words("warm", "scratch"),
-    ),
-]  # fmt: skip
-Iterations = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Of each whole fit. \\[default: the preset's]", rich_help_panel=_SURROGATE),
-]
-Evaluate = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="K", help="Measure after every K steps. \\[default: 10]", rich_help_panel=_SURROGATE),
-]
-Preset = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="fast or paper. \\[default: fast]", rich_help_panel=_SURROGATE,
-        autocompletion=_words("fast", "paper"),
-    ),
-]  # fmt: skip
-Setting = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=VALUE", autocompletion=complete_setting, rich_help_panel=_SURROGATE,
-        help="Any setting of a run, also those without a flag: inference, renormalise, targets, candidates, refresh, "
-        "brief, first, test_seed, retries, lease. May be repeated.",
-    ),
-]  # fmt: skip
+)  # fmt: skip
+SETTING = Flag(
+    name="setting", kind=list[str], metavar="NAME=VALUE", panel=_SURROGATE, complete=complete_setting,
+    help="Any setting of a run, also those without a flag: inference, renormalise, targets, candidates, refresh, "
+    "brief, first, test_seed, retries, lease. May be repeated.",
+)  # fmt: skip
+
+#: What a new run is given beside its goals.
+NEW_RUN = (*CHOICE, *SURROGATE, SETTING)

@@ -1,4 +1,4 @@
-"""The program itself: options for all commands, and how errors end.
+"""The program: options for all commands, errors and exit codes.
 
 Exit codes: 0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 130 interrupted.
 """
@@ -15,10 +15,10 @@ from mrafno.errors import FailuresError, MrafnoError
 
 #: Too many simulations failed.
 FAILURES = 3
-#: After Ctrl-C, as every shell has it.
+#: After Ctrl-C, as in every shell.
 INTERRUPTED = 130
 
-#: In which order ``--help`` lists the commands; others come after them.
+#: Order of the commands in ``--help``; others follow.
 _ORDER = (
     *("run", "resume", "show", "compare", "report", "dashboard", "predict", "export"),
     *("create", "ask", "tell", "fail", "abandon", "tasks"),
@@ -32,7 +32,7 @@ _EPILOG = """
 
 
 class Group(TyperGroup):
-    """Commands whose help is as wide as the terminal, not as the docstrings in the code."""
+    """Commands whose help fills the width of the terminal instead of keeping the line breaks of docstrings."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -41,33 +41,33 @@ class Group(TyperGroup):
 
 
 class Commands(Group):
-    """All commands; their errors are one paragraph each, and a traceback with ``--debug``."""
+    """All commands; an error is printed as one paragraph, or as a traceback with ``--debug``."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names, as they are listed."""
+        """Their names, in the order of the help text."""
         return sorted(super().list_commands(ctx), key=lambda name: (*_ORDER, name).index(name))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command."""
+        """Run a command and turn exceptions into exit codes."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            say("interrupted.")
+            print_stderr("interrupted.")
             raise typer.Exit(INTERRUPTED) from None
         except MrafnoError as error:
             if ctx.params["debug"]:
                 traceback.print_exc()
             else:
-                say(f"error: {error}")
+                print_stderr(f"error: {error}")
             raise typer.Exit(FAILURES if isinstance(error, FailuresError) else 1) from None
         except Exception as error:
-            # Typer's own, and a reader of our output who has seen enough.
+            # Typer's own errors, and a reader that closed the pipe.
             if ctx.params["debug"] or hasattr(error, "exit_code") or isinstance(error, BrokenPipeError):
                 raise
             said = " ".join(f"{type(error).__name__}: {error}".split())
-            say(
-                f"error: something that mrafno did not foresee: {said}. What was recorded is safe. To see where it "
-                "comes from, for a report of the mistake, repeat it as: mrafno --debug COMMAND ..."
+            print_stderr(
+                f"error: unexpected {said}. What was recorded is safe. For a traceback, to report the bug, repeat the "
+                "command as: mrafno --debug COMMAND ..."
             )
             raise typer.Exit(1) from None
 
@@ -84,8 +84,8 @@ app = typer.Typer(
 )
 
 
-def say(text: str) -> None:
-    """A message for people, on stderr."""
+def print_stderr(text: str) -> None:
+    """Print a message on stderr."""
     typer.echo(text, err=True)
 
 
@@ -100,9 +100,9 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where in the code an error comes from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    del version, debug  # the first ends in its callback, the second is looked at where errors end
+    del version, debug  # the first is handled by its callback, the second in Commands.invoke
 
 
 def main() -> None:

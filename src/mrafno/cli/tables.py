@@ -1,4 +1,4 @@
-"""Runs as tables for people: one by itself, several beside each other."""
+"""Tables in the terminal: one run, or a comparison of several."""
 
 import statistics
 from collections.abc import Sequence
@@ -10,22 +10,23 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mrafno.analysis.curves import Curve, cost_to_reach, round_errors
-from mrafno.cli.display import Snapshot, duration
+from mrafno.analysis.curves import cost_to_reach, round_errors
+from mrafno.cli.display import Snapshot
+from mrafno.plot.text import duration
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.layout import LOCK
 from mrafno.storage.lock import LockState, lock_state
 
-#: Failed and running queries that are listed; the others are counted.
+#: Failed and running queries that are listed; more are counted.
 _LISTED = 8
-#: What stands for the cost of an error that was not reached: a dash.
+#: The cost of an error that was not reached.
 _NEVER = "\u2013"
-#: Errors whose costs are told if nobody chose any.
+#: How many errors to reach are chosen if none are given.
 _ERRORS = 3
 
 
 def run_table(state: RunState, folder: Path, lock: LockState = "free") -> RenderableType:
-    """A run: its figures, its queries on each mesh, and what failed."""
+    """A run: its figures, its queries on each mesh, and its failures."""
     now = Snapshot.of(state)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
@@ -72,7 +73,7 @@ def _queries(state: RunState, meshes: Sequence[str]) -> Table:
 
 
 def _kind(query: QueryRecord) -> str:
-    """What an example is for, as people say it."""
+    """The kind of an example in words."""
     return "imported" if query.imported else "chosen" if query.kind == "pool" else query.kind
 
 
@@ -91,8 +92,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def comparison(runs: Sequence[tuple[Path, RunState]], errors: Sequence[float]) -> dict[str, Any]:
-    """Figures of several runs; ``reached`` are costs by error, None where a run did not come so far."""
-    curves = [_curve(state) for _, state in runs]
+    """Figures of several runs; ``reached`` has costs by error, None where a run did not reach it."""
+    curves = [state.error_curve() for _, state in runs]
     known = [curve for curve in curves if curve is not None]
     wanted = sorted(errors, reverse=True)
     if not errors and known:
@@ -117,21 +118,16 @@ def comparison(runs: Sequence[tuple[Path, RunState]], errors: Sequence[float]) -
     }
 
 
-def _curve(state: RunState) -> Curve | None:
-    measured = [(e.cost, e.metrics["relative_l2"]) for e in state.measurements]
-    return Curve(*zip(*measured, strict=True)) if measured else None
-
-
 def comparison_table(found: dict[str, Any]) -> Table:
-    """What :func:`comparison` found, a run a row; what all runs have in common is said above.
+    """The result of :func:`comparison`, a row per run; what all runs have in common is in the title.
 
-    Only the names of runs are ever broken: a figure that is cut is another figure.
+    Only the names of runs are wrapped in a narrow terminal, never numbers.
     """
     runs = found["runs"]
     shared = [name for name in ("task", "seed") if len({run[name] for run in runs}) == 1]
     said = ["cost: of the chosen examples"]
     if found["errors"]:
-        said.append(f"to ...: cost when the error first was that low, {_NEVER} if it never was")
+        said.append(f"to ...: cost when the error was first that low, {_NEVER} if never")
     table = Table(
         title=", ".join(f"{name} {runs[0][name]}" for name in shared) or None, title_justify="left",
         caption="; ".join(said), caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False,

@@ -1,15 +1,15 @@
-"""A page on this machine that lists the runs under a folder and shows any of them while it advances.
+"""A local web page that lists the runs under a folder and shows each of them while it advances.
 
 ::
 
-    runs.py      which runs there are, and what each says now: read again only when its ledger grew
-    views.py     what the page shows of a run, as JSON values
+    runs.py      finds runs and reads them, again only when their ledgers grew
+    views.py     content of the page for a run, as JSON values
     examples.py  one example: input, truth, prediction and spread
-    site.py      what is found at which address
-    server.py    HTTP: who may ask, and how answers travel
+    site.py      responses by address
+    server.py    HTTP: access checks, headers, compression
     static/      the page itself
 
-Everything is read, nothing is written, and nothing outside the folder is looked at.
+It writes nothing, and reads nothing outside the folder. May import ``run`` (its readers), ``plot`` and ``report``.
 """
 
 from mrafno.dashboard.server import Server

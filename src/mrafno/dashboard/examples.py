@@ -1,48 +1,38 @@
-"""One example of a run: its input, its truth, and what the surrogate's last checkpoint says of it.
-
-A picture for each, and not all in one figure, so that a narrow page can put them below one another.
-"""
+"""One example of a run: its input, its output, and the prediction of the surrogate's last checkpoint."""
 
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from html import escape
 from typing import Any
 
-import numpy as np
-
-from mrafno.dashboard.runs import Version, Watched, file_version
-from mrafno.dashboard.views import about_query, drawn
+from mrafno.dashboard.runs import Version, WatchedRun, file_version
+from mrafno.dashboard.views import about_query, figure_json
 from mrafno.errors import MrafnoError
-from mrafno.grids import Array, Grid
+from mrafno.grids import Array
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION
 from mrafno.surrogate.prediction import Prediction
 
-#: Examples that are kept for who asks again.
+#: Examples that are cached.
 _KEPT = 64
-#: Half the width of a 90 % interval, in standard deviations.
-_REACH = 1.645
-_SHAPE: dict[str, Any] = {"height": 300, "margin": {"l": 55, "r": 15, "t": 10, "b": 45}}
 
 
 class Examples:
-    """Examples as JSON values, made when they are asked for and kept as long as the checkpoint is the same."""
+    """Examples as JSON values, cached while the checkpoint is the same."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str, int], tuple[object, dict[str, Any]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def version(self, run: Watched, id: str) -> tuple[object, ...]:
-        """What the picture of a query depends on: what became of it, and the checkpoint."""
+    def version(self, run: WatchedRun, id: str) -> tuple[object, ...]:
+        """What the figures of a query depend on: its answer, and the checkpoint."""
         with run.reading() as reader:
             query = reader.state.queries.get(id)
             return (query and query.status, query and query.answered, checkpoint_version(run))
 
-    def get(self, run: Watched, id: str, channel: int = -1) -> dict[str, Any] | None:
-        """A query's example; None if there is no such query. Of several channels one is shown, by default the last."""
+    def get(self, run: WatchedRun, id: str, channel: int = -1) -> dict[str, Any] | None:
+        """The example of a query, None if it is unknown; of several channels one is shown, by default the last."""
         key, version = (run.name, id, channel), self.version(run, id)
         with self._lock:
             if key in self._kept and self._kept[key][0] == version:
@@ -66,14 +56,14 @@ class Examples:
         return made
 
 
-def checkpoint_version(run: Watched) -> Version:
+def checkpoint_version(run: WatchedRun) -> Version:
     """Changes with the run's checkpoint."""
     return file_version(run.folder / CHECKPOINT / DESCRIPTION)
 
 
-def _predicted(run: Watched, reader: RunReader, f: Array, level: int) -> tuple[Prediction | None, str]:
-    """The checkpoint's prediction of one input, and a sentence about it; what the ledger says is not waited for."""
-    # What a reader's surrogate needs of the ledger stands in its first line, so others may go on reading meanwhile.
+def _predicted(run: WatchedRun, reader: RunReader, f: Array, level: int) -> tuple[Prediction | None, str]:
+    """The checkpoint's prediction of one input, and a sentence about it; the lock of the ledger is not held."""
+    # The surrogate needs the first line of the ledger only, so other threads may read the ledger meanwhile.
     with run.predicting:
         if _has_links(run):
             return None, "The checkpoint has symbolic links, which are not followed."
@@ -86,7 +76,7 @@ def _predicted(run: Watched, reader: RunReader, f: Array, level: int) -> tuple[P
         return prediction, f"The prediction is that of the checkpoint after fit {reader.surrogate.fits}."
 
 
-def _has_links(run: Watched) -> bool:
+def _has_links(run: WatchedRun) -> bool:
     folder = run.folder / CHECKPOINT
     try:
         with os.scandir(folder) as entries:
@@ -104,6 +94,8 @@ def _described(
     note: str,
     channel: int,
 ) -> dict[str, Any]:
+    from mrafno.plot.panels import panels  # late: plotly takes a second to import
+
     channels = max(len(f), 1 if y is None else len(y), int(reader.state.task["out_channels"]))
     channel = channel if 0 <= channel < channels else channels - 1
     mean, std = (None, None) if prediction is None else (prediction.mean[0], prediction.std[0])
@@ -121,78 +113,5 @@ def _described(
         "text": " ".join(sentences),
         "channel": channel,
         "channels": channels,
-        "panels": [{"heading": heading, "figure": drawn(figure)} for heading, figure in pictures],
+        "panels": [{"heading": heading, "figure": figure_json(figure)} for heading, figure in pictures],
     }
-
-
-def panels(
-    grid: Grid, f: Array, truth: Array | None, mean: Array | None, std: Array | None, names: Sequence[str]
-) -> list[tuple[str, Any]]:
-    """Headings and figures of what is known of an example, each an array on the grid."""
-    draw = _curves if grid.dim == 1 else _fields
-    # A third of the digits need not travel; names come from whoever made the task, and plotly reads markup in them.
-    arrays = [None if values is None else values.astype(np.float32) for values in (f, truth, mean, std)]
-    pictures = draw(grid, *arrays)
-    for _, figure in pictures:
-        figure.update_xaxes(title_text=escape(names[0]))
-        if grid.dim == 2:
-            figure.update_yaxes(title_text=escape(names[1]))
-    return pictures
-
-
-def _curves(grid: Grid, f: Any, truth: Any, mean: Any, std: Any) -> list[tuple[str, Any]]:
-    import plotly.graph_objects as go
-
-    from mrafno.plot.figures import BLACK, BLUE, ORANGE
-
-    x = grid.axes[0]
-    # The legend is below, where it takes nothing of a narrow figure's width.
-    shape = {**_SHAPE, "showlegend": False, "legend": {"orientation": "h", "y": -0.25}}
-    source, output, error = (go.Figure(layout=shape) for _ in range(3))
-    source.add_scatter(x=x, y=f, mode="lines", line={"color": BLACK}, name="input")
-    for figure, centre in ((output, mean), (error, None if mean is None else np.zeros_like(mean))):
-        if centre is not None:
-            figure.add_scatter(
-                x=np.concatenate([x, x[::-1]]), fill="toself", hoverinfo="skip", line={"width": 0}, mode="lines",
-                y=np.concatenate([centre + _REACH * std, (centre - _REACH * std)[::-1]]),
-                fillcolor="rgba(0,114,178,0.3)", name="90 % interval",
-            )  # fmt: skip
-    for values, name, line in ((truth, "truth", {"color": BLACK}), (mean, "mean", {"color": BLUE, "dash": "dash"})):
-        if values is not None:
-            output.add_scatter(x=x, y=values, mode="lines", line=line, name=name)
-    output.update_layout(showlegend=True, margin_b=75, height=330)
-    pictures = [("input", source)]
-    if truth is not None or mean is not None:
-        pictures.append(("output: truth, mean and spread" if mean is not None else "output: truth", output))
-    if truth is not None and mean is not None:
-        error.add_scatter(x=x, y=mean - truth, mode="lines", line={"color": ORANGE}, name="mean minus truth")
-        pictures.append(("mean minus truth", error))
-    return pictures
-
-
-def _fields(grid: Grid, f: Any, truth: Any, mean: Any, std: Any) -> list[tuple[str, Any]]:
-    import plotly.graph_objects as go
-
-    outputs = [values for values in (truth, mean) if values is not None]
-    shared: dict[str, Any] = {"colorscale": "Viridis"}
-    if outputs:
-        # Truth and mean share their colours.
-        shared |= {"zmin": min(float(a.min()) for a in outputs), "zmax": max(float(a.max()) for a in outputs)}
-    fields: list[tuple[str, Any, dict[str, Any]]] = [("input", f, {"colorscale": "Cividis"})]
-    fields += [(name, a, shared) for name, a in (("truth", truth), ("mean", mean)) if a is not None]
-    if std is not None:
-        top = float(std.max()) or 1.0
-        fields.append(("spread: standard deviation", std, {"colorscale": "Cividis", "zmin": 0, "zmax": top}))
-    if truth is not None and mean is not None:
-        size = float(np.abs(mean - truth).max()) or 1.0
-        # Blue to red through white, with zero in the middle.
-        scale = {"colorscale": "RdBu", "reversescale": True, "zmin": -size, "zmax": size}
-        fields.append(("mean minus truth", mean - truth, scale))
-    x, y = grid.axes
-    pictures = []
-    for name, field, scale in fields:
-        figure = go.Figure(layout=_SHAPE)
-        bar = {"thickness": 10, "exponentformat": "power", "tickfont": {"size": 10}}
-        figure.add_heatmap(x=x, y=y, z=field.T, colorbar=bar, name="", **scale)
-        pictures.append((name, figure))
-    return pictures

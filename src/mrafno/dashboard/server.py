@@ -1,8 +1,7 @@
-"""HTTP: who may ask, how, and how answers travel. The standard library's server does the rest.
+"""HTTP for the dashboard, on the standard library's server: access checks, headers, compression.
 
-Nothing but GET and HEAD is answered. A page of another site can make a browser ask this server, by a name of its own
-that suddenly means 127.0.0.1; so the Host header must be a name that this server is known by. And a browser that has
-the page is told to load nothing from anywhere else.
+Only GET and HEAD are allowed. Against DNS rebinding, where another site's name resolves to 127.0.0.1, the Host header
+must be a name of this server. The Content-Security-Policy allows the page to load nothing from other hosts.
 """
 
 import contextlib
@@ -20,7 +19,7 @@ from mrafno.dashboard.site import Answer, Site, content_type
 from mrafno.errors import MrafnoError
 
 _HEADERS = {
-    # Nothing from elsewhere, and no script but our files. Styles may be inline: plotly.js sets them on what it draws.
+    # Nothing from other hosts, and no inline scripts. Inline styles are needed by plotly.js.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -31,7 +30,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-#: Below this many bytes it is not worth the work.
+#: Shorter bodies are not compressed.
 _COMPRESS = 1000
 
 
@@ -40,7 +39,7 @@ class Server(ThreadingHTTPServer):
 
     Args:
         folder: where the runs are, at any depth.
-        host: the address to listen on; others than this machine's own let others in, without any password.
+        host: the address to listen on; one that other machines can reach gives them access without a password.
         port: 0 for any free one.
     """
 
@@ -62,7 +61,7 @@ class Server(ThreadingHTTPServer):
             ) from error
 
     def server_bind(self) -> None:
-        """Bind, without asking the network for this machine's name, as the standard library's would."""
+        """Bind without the reverse DNS lookup of the standard library."""
         import socketserver
 
         socketserver.TCPServer.server_bind(self)
@@ -70,7 +69,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "") else "::1" if self.host == "::" else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.server_port}/"
 
@@ -80,15 +79,15 @@ class Server(ThreadingHTTPServer):
         return _is_loopback(str(self.server_address[0]))
 
     def answers_to(self, host: str) -> bool:
-        """Whether this is a name of ours; which port it names does not matter, since tunnels change it."""
+        """Whether a Host header names this server; the port is ignored, since tunnels change it."""
         name = _host_name(host)
         if name == "localhost" or _is_loopback(name) or name == self.host.lower():
             return True
-        # Who listens to others is called by its addresses or the machine's names; no other site has those for its own.
+        # A public server is addressed by IP or machine name, which no other site can use as its own name.
         return not self.local and (_is_address(name) or name in _machine_names())
 
     def warm_up(self) -> None:
-        """Load in the background what figures and predictions will need: torch takes seconds."""
+        """Import plotly and torch in the background, which takes seconds."""
 
         def load() -> None:
             for module in ("mrafno.report.page", "mrafno.surrogate"):
@@ -97,7 +96,7 @@ class Server(ThreadingHTTPServer):
         threading.Thread(target=load, daemon=True).start()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is none; anything else is said in a line."""
+        """Ignore clients that disconnect; print other errors on one line."""
         error = sys.exception()
         if not isinstance(error, ConnectionError | TimeoutError):
             print(f"dashboard: {type(error).__name__}: {error}", file=sys.stderr)
@@ -111,43 +110,43 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = f"mrafno/{__version__}"
     sys_version = ""
     timeout = 60
-    #: Headers and body leave together if they can, and if not, neither waits for the other to arrive.
+    #: Buffer headers and body into one packet, and do not delay small packets.
     wbufsize = -1
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Respond to a request."""
         if not self.server.answers_to(self.headers.get("Host", "")):
-            self._refuse(403, "This server is not called that. Use its own address.")
+            self._refuse(403, "Unknown host name. Use the address that the server printed.")
         elif self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
-            self._refuse(400, "Nothing is taken here.")
+            self._refuse(400, "A request must not have a body.")
         else:
             try:
                 answer = self.server.site.answer(self.path, self.headers.get("If-None-Match"))
             except Exception as error:
                 print(f"dashboard: {self.path!r}: {type(error).__name__}: {error}", file=sys.stderr)
-                answer = Answer(500, "json", b'{"problem":"Something went wrong; the server has said what."}')
+                answer = Answer(500, "json", b'{"problem":"Internal error; see the output of the server."}')
             self._send(answer)
 
     def do_HEAD(self) -> None:
-        """The same without the body."""
+        """Respond without the body."""
         self.do_GET()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("do_"):
-            return lambda: self._refuse(405, "Only GET and HEAD: this server changes nothing.")
+            return lambda: self._refuse(405, "Only GET and HEAD are allowed.")
         raise AttributeError(name)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the standard library finds wrong with a request, in our form."""
+        """Errors of the standard library's parser, as JSON."""
         del explain
-        self._refuse(int(code), message or "This is no request.")
+        self._refuse(int(code), message or "Invalid request.")
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a page that asks every two seconds would fill the terminal."""
+        """No log: the page sends a request every two seconds."""
 
     def _refuse(self, status: int, text: str) -> None:
-        # What may follow of the request is not read.
+        # The rest of the request is not read.
         self.close_connection = True
         body = "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else "?" for c in text)
         self._send(Answer(status, "json", f'{{"problem":"{body}"}}'.encode()))

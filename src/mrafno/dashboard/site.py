@@ -1,10 +1,10 @@
-"""What is found at which address. Whatever is asked for, only listed runs and the files of the page are answered with.
+"""Responses by address; only runs that were found and the files of the page are served.
 
 ==============================  =====================================================================
 ``/``                           the page
 ``/static/NAME``                its files, and plotly.js of the installed package
 ``/api/runs``                   the list
-``/api/run?run=NAME``           key figures of a run, what runs now, its settings
+``/api/run?run=NAME``           key figures of a run, running queries, settings
 ``/api/figures?run=NAME``       the report's figures
 ``/api/queries?run=NAME``       a page of its queries; also ``kind``, ``status`` and ``page``
 ``/api/example?run=NAME``       one example, ``query=ID``; also ``channel``
@@ -25,46 +25,46 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from mrafno.dashboard.examples import Examples
-from mrafno.dashboard.runs import Runs, Version, Watched
+from mrafno.dashboard.runs import Runs, Version, WatchedRun
 from mrafno.dashboard.views import blank_row, figures, overview, queries
 from mrafno.errors import MrafnoError
 
-#: Seconds that a list spends on reading what is new; what is left then is read for the next one.
-_READING = 0.5
-#: Runs whose figures are kept.
-_DRAWN = 16
+#: Seconds that a request of the list spends on reading new events; the rest is read by the next one.
+_READ_SECONDS = 0.5
+#: Runs whose figures are cached.
+_FIGURES_KEPT = 16
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "json": "application/json",
 }
-#: Whoever has an answer asks whether it is still the same.
-_ASK = "no-cache"
+#: Clients revalidate a cached response by its ETag.
+_REVALIDATE = "no-cache"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent back.
+    """A response.
 
     Attributes:
-        tag: changes when the body does; without one it is not kept.
+        tag: the ETag, which changes with the body; without one the response is not cached.
     """
 
     status: int
     kind: str
     body: bytes
     tag: str | None = None
-    keep: str = _ASK
+    keep: str = _REVALIDATE
 
     @cached_property
     def compressed(self) -> bytes:
-        """The body for those who take gzip."""
+        """The body, compressed with gzip."""
         return compress(self.body, 5, mtime=0)
 
 
 class Site:
-    """Everything that can be asked for.
+    """All responses of the dashboard.
 
     Args:
         folder: where the runs are.
@@ -73,53 +73,53 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.runs = Runs(folder)
         self._examples = Examples()
-        # Another server may see other things in the same files, so its tags are other ones.
+        # The tags of another server for the same files must differ, since its responses may.
         self._salt = secrets.token_hex(4)
         self._figures: dict[str, tuple[Version, bytes]] = {}
 
     def answer(self, target: str, known: str | None = None) -> Answer:
-        """What is at an address.
+        """The response for an address.
 
         Args:
-            target: path and query, as they were sent.
-            known: the tag of what the client has already; if it is still right the answer is 304, without a body.
+            target: path and query of the request.
+            known: the tag of the client's cached response; if it is current the response is 304, without a body.
         """
         try:
             parts = urlsplit(target)
             asked = {key: values[-1] for key, values in parse_qs(parts.query, max_num_fields=10).items()}
         except ValueError:
-            return _problem(400, "This is no address.")
+            return _problem(400, "Invalid address.")
         path = parts.path if not (parts.scheme or parts.netloc) else ""
         if path == "/":
             return _known(page_file("index.html"), known)
         if path.startswith("/static/"):
             name = unquote(path.removeprefix("/static/"))
             found = page_file(name) if name in STATIC else None
-            return _known(found, known) if found else _problem(404, "There is no such file.")
+            return _known(found, known) if found else _problem(404, "Unknown file.")
         if path == "/api/runs":
             return self._list(known)
         view = self._views.get(path)
         if view is None:
-            return _problem(404, "There is nothing at this address.")
+            return _problem(404, "Unknown address.")
         run = self.runs.get(asked.get("run", ""))
         if run is None:
-            return _problem(404, "There is no such run (any more).")
+            return _problem(404, "Unknown run.")
         try:
             return view(run, asked, known)
         except MrafnoError as error:
             return _problem(503, str(error))
 
     @property
-    def _views(self) -> dict[str, Callable[[Watched, dict[str, str], str | None], Answer]]:
+    def _views(self) -> dict[str, Callable[[WatchedRun, dict[str, str], str | None], Answer]]:
         return {
             "/api/run": self._run,
-            "/api/figures": self._drawn,
+            "/api/figures": self._figures_view,
             "/api/queries": self._queries,
             "/api/example": self._example,
         }
 
     def _list(self, known: str | None) -> Answer:
-        until = time.monotonic() + _READING
+        until = time.monotonic() + _READ_SECONDS
         rows = [run.row(read=time.monotonic() < until) for run in self.runs.all()]
         content = {
             "folder": str(self.runs.folder),
@@ -129,7 +129,7 @@ class Site:
         body = _encoded(content)
         return _known(Answer(200, "json", body, self._tag(body)), known)
 
-    def _run(self, run: Watched, asked: dict[str, str], known: str | None) -> Answer:
+    def _run(self, run: WatchedRun, asked: dict[str, str], known: str | None) -> Answer:
         del asked
         tag = self._tag("run", run.version, run.lock)
         if tag == known:
@@ -141,23 +141,23 @@ class Site:
             content = {**blank_row(run.name, str(error))}
         return Answer(200, "json", _encoded(content), tag)
 
-    def _drawn(self, run: Watched, asked: dict[str, str], known: str | None) -> Answer:
+    def _figures_view(self, run: WatchedRun, asked: dict[str, str], known: str | None) -> Answer:
         del asked
         version = run.version
         tag = self._tag("figures", version)
         if tag == known:
             return Answer(304, "json", b"", tag)
         with run.reading() as reader:
-            # Whoever waited here may find that it was made meanwhile.
+            # Another thread may have drawn them while this one waited.
             kept = self._figures.pop(run.name, None)
             if kept is None or kept[0] != version:
                 kept = version, _encoded(figures(reader))
             self._figures[run.name] = kept
-        while len(self._figures) > _DRAWN:
+        while len(self._figures) > _FIGURES_KEPT:
             self._figures.pop(next(iter(self._figures)), None)
         return Answer(200, "json", kept[1], tag)
 
-    def _queries(self, run: Watched, asked: dict[str, str], known: str | None) -> Answer:
+    def _queries(self, run: WatchedRun, asked: dict[str, str], known: str | None) -> Answer:
         page = asked.get("page", "0")
         if not (page.isascii() and page.isdigit() and len(page) < 10):
             return _problem(400, "page must be a number.")
@@ -166,7 +166,7 @@ class Site:
         body = _encoded(content)
         return _known(Answer(200, "json", body, self._tag(body)), known)
 
-    def _example(self, run: Watched, asked: dict[str, str], known: str | None) -> Answer:
+    def _example(self, run: WatchedRun, asked: dict[str, str], known: str | None) -> Answer:
         channel, id = asked.get("channel", ""), asked.get("query", "")
         number = int(channel) if channel.isascii() and channel.isdigit() and len(channel) < 6 else -1
         tag = self._tag("example", id, number, self._examples.version(run, id))
@@ -174,25 +174,25 @@ class Site:
             return Answer(304, "json", b"", tag)
         content = self._examples.get(run, id, number)
         if content is None:
-            return _problem(404, "The run has no such query.")
+            return _problem(404, "Unknown query.")
         return Answer(200, "json", _encoded(content), tag)
 
     def _tag(self, *parts: object) -> str:
         return f'"{hashlib.sha256(repr((self._salt, parts)).encode()).hexdigest()[:20]}"'
 
 
-#: Files of the page, the only ones that are ever sent.
+#: Files of the page.
 STATIC = ("dashboard.css", "dashboard.js", "plotly.js")
 
 
 @cache
 def page_file(name: str) -> Answer:
     """A file of the page, or plotly.js as the installed package has it."""
-    keep = _ASK
+    keep = _REVALIDATE
     if name == "plotly.js":
         from plotly.offline import get_plotlyjs
 
-        # Four megabytes that only change with the package.
+        # Four megabytes that change with the installed package only.
         body, keep = get_plotlyjs().encode(), "max-age=86400"
     else:
         body = (files("mrafno.dashboard") / "static" / name).read_bytes()
@@ -200,7 +200,7 @@ def page_file(name: str) -> Answer:
 
 
 def content_type(kind: str) -> str:
-    """As HTTP says it."""
+    """The Content-Type header of a kind of file."""
     return _TYPES[kind]
 
 

@@ -1,4 +1,4 @@
-"""What the page shows of a run, as JSON values."""
+"""Content of the page for a run, as JSON values."""
 
 import json
 import textwrap
@@ -8,14 +8,14 @@ from typing import Any, TypedDict
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
 
-#: Queries on a page of their table.
+#: Queries per page of the table.
 PAGE = 25
-#: Characters of a state that is told in a column as it is.
+#: Longest state that is shown in full.
 _SHORT = 40
 
 
 class Row(TypedDict):
-    """A run's line in the list; what is not known is None. Times are seconds since the epoch."""
+    """A run's row of the list, with None for unknown values. Times are seconds since the epoch."""
 
     name: str
     problem: str | None
@@ -23,7 +23,7 @@ class Row(TypedDict):
     method: str | None
     seed: int | None
     state: str | None
-    brief: str | None
+    short_state: str | None
     steps: int | None
     cost: float | None
     error: float | None
@@ -31,7 +31,7 @@ class Row(TypedDict):
 
 
 def row(name: str, run: RunReader) -> Row:
-    """What the list says of a run."""
+    """The row of a run."""
     state = run.state
     return {
         "name": name,
@@ -40,7 +40,7 @@ def row(name: str, run: RunReader) -> Row:
         "method": state.method,
         "seed": state.seed,
         "state": run.activity,
-        "brief": brief(run.activity),
+        "short_state": short_state(run.activity),
         "steps": state.step,
         "cost": state.cost,
         "error": float(state.measurements[-1].metrics["relative_l2"]) if state.measurements else None,
@@ -49,7 +49,7 @@ def row(name: str, run: RunReader) -> Row:
 
 
 def blank_row(name: str, problem: str | None = None, changed: float | None = None) -> Row:
-    """What the list says of a run that cannot be read, or has not been yet."""
+    """The row of a run that cannot be read, or was not read yet."""
     return {
         "name": name,
         "problem": problem,
@@ -57,7 +57,7 @@ def blank_row(name: str, problem: str | None = None, changed: float | None = Non
         "method": None,
         "seed": None,
         "state": None,
-        "brief": None,
+        "short_state": None,
         "steps": None,
         "cost": None,
         "error": None,
@@ -65,8 +65,8 @@ def blank_row(name: str, problem: str | None = None, changed: float | None = Non
     }
 
 
-def brief(state: str) -> str:
-    """A state for a narrow column: of a long one, which tells why a run stopped, what matters most."""
+def short_state(state: str) -> str:
+    """A state for a narrow column; of a long one, which is an error message, the reason."""
     if len(state) <= _SHORT:
         return state
     why = state.partition(" raised ")[2] or state.partition(": ")[2] or state
@@ -74,7 +74,7 @@ def brief(state: str) -> str:
 
 
 def overview(name: str, run: RunReader) -> dict[str, Any]:
-    """Key figures of a run, the queries running now, and its settings."""
+    """Key figures of a run, running queries, and settings."""
     state, levels = run.state, range(len(run.grids))
     last = state.measurements[-1] if state.measurements else None
     told = {kind: [q.level for q in state.of_kind(kind, "told")] for kind in ("initial", "pool")}
@@ -103,7 +103,7 @@ def overview(name: str, run: RunReader) -> dict[str, Any]:
 
 
 def queries(run: RunReader, *, kind: str = "", status: str = "", page: int = 0) -> dict[str, Any]:
-    """A page of the queries, the newest first, of a kind and with a status if these are given."""
+    """A page of the queries, the newest first, optionally of one kind or status."""
     every = run.state.queries.values()
     found = [q for q in every if kind in ("", q.kind) and status in ("", q.status)][::-1]
     pages = max(1, -(-len(found) // PAGE))
@@ -114,7 +114,7 @@ def queries(run: RunReader, *, kind: str = "", status: str = "", page: int = 0) 
 
 
 def about_query(run: RunReader, query: QueryRecord) -> dict[str, Any]:
-    """What a query is, and what became of it."""
+    """A query and its answer."""
     return {
         "id": query.id,
         "kind": query.kind,
@@ -137,20 +137,20 @@ def _query(run: RunReader, query: QueryRecord, prequential_errors: Mapping[str, 
 
 
 def figures(run: RunReader) -> list[dict[str, Any]]:
-    """The report's figures, as the page draws them."""
-    from mrafno.plot.figures import anchors
+    """The report's figures."""
+    from mrafno.report.html import anchors  # late: plotly takes a second to import
     from mrafno.report.page import figure_sections
 
     sections = figure_sections(run)
     names = anchors([heading for heading, _, _ in sections])
     return [
-        {"id": name, "heading": heading, "text": text, "figure": drawn(content)}
+        {"id": name, "heading": heading, "text": text, "figure": figure_json(content)}
         for name, (heading, text, content) in zip(names, sections, strict=True)
     ]
 
 
-def drawn(figure: Any) -> dict[str, Any] | None:
-    """A figure as plotly.js takes it; None where there is none. How it looks beside its data is the page's business."""
+def figure_json(figure: Any) -> dict[str, Any] | None:
+    """A figure for plotly.js without its template, which the page sets; None for None."""
     if figure is None:
         return None
     values: dict[str, Any] = json.loads(figure.to_json())

@@ -1,6 +1,6 @@
-"""Taking things home from a run: predictions, networks as files, examples.
+"""Predictions from files, and surrogates and examples in formats that other programs read: ONNX, torch.export, HDF5.
 
-A run's folder is only read, and may be written by its run meanwhile.
+A run's folder is only read, and its run may advance meanwhile. May import ``run`` (its readers) and ``surrogate``.
 """
 
 from mrafno.export.hdf5 import export_hdf5

@@ -1,4 +1,4 @@
-"""Files that leave a run: whole or not at all, and never inside the run's own folder."""
+"""Exported files: written atomically, and never inside the run's folder."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,31 +8,31 @@ from mrafno.errors import ExportError
 from mrafno.storage.files import replace_file, write_bytes
 
 
-def check_place(path: Path, folder: Path | None = None) -> None:
-    """Raise where a file cannot be put: in a folder that does not exist, or in that of the run."""
+def check_path(path: Path, folder: Path | None = None) -> None:
+    """Raise if a file cannot be written to a path, or if the path is inside the run's folder."""
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ExportError(f"export: {path} is a folder, or in one that does not exist. Name a file in a folder.")
+        raise ExportError(f"export: {path} is a folder, or in one that does not exist. Give a file in a folder.")
     if folder is not None and path.resolve().is_relative_to(folder.resolve()):
-        raise ExportError(f"export: {path} is inside the run's own folder, which is only read. Choose another place.")
+        raise ExportError(f"export: {path} is inside the run's own folder, which is only read. Choose another path.")
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Put a file in its place in one step; one that was there before is replaced."""
+    """Write a file atomically; an existing one is replaced."""
     try:
         write_bytes(path, content)
     except OSError as error:
         raise ExportError(
-            f"export: {path} could not be written ({error}). Make room, or choose another place."
+            f"export: {path} could not be written ({error}). Free some space, or choose another path."
         ) from error
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A file to write, which takes the place of ``path`` when that is done, and is removed when it fails."""
+def atomic_file(path: Path) -> Iterator[Path]:
+    """A temporary file that replaces ``path`` when the context ends, and is removed if it fails."""
     try:
         with replace_file(path) as temporary:
             yield temporary
     except OSError as error:
         raise ExportError(
-            f"export: {path} could not be written ({error}). Make room, or choose another place."
+            f"export: {path} could not be written ({error}). Free some space, or choose another path."
         ) from error

@@ -2,17 +2,17 @@
 
 ::
 
-    level-0/ level-1/ ...   one group per mesh, coarse to fine, with the examples that were learnt from or soon will be
+    level-0/ level-1/ ...   one group per mesh, coarse to fine, with the training examples
         tensor                  outputs (n, out_channels, *grid), where PDEBench has (n, time, *grid)
         nu                      inputs (n, *grid), or (n, in_channels, *grid) if there are several channels
         x-coordinate ...        points along each axis, by the axis's name
-        cost, seconds           of each example, (n,); seconds are NaN where nobody said
-        query, origin           of each example: its id; initial, imported or chosen
-        step                    which choice it was, from 1; 0 for those that were not chosen
-    test/                   the same of the test examples, on the finest mesh; they were never learnt from
-    tensor, nu, ...         links to those of the finest mesh, so that what reads PDEBench's files finds them
+        cost, seconds           of each example, (n,); seconds are NaN where unknown
+        query, origin           of each example: its id; its origin (initial, imported or chosen)
+        step                    number of the choice, from 1; 0 for examples that were not chosen
+    test/                   the same for the test examples, on the finest mesh
+    tensor, nu, ...         links to those of the finest mesh, where readers of PDEBench files expect them
 
-The file's attributes say which run it is of. All numbers are as they were simulated, in float64.
+The file's attributes describe the run. All values are those of the simulations, in float64.
 """
 
 import importlib.util
@@ -24,22 +24,22 @@ from typing import Any
 
 from mrafno._version import __version__
 from mrafno.errors import ExportError
-from mrafno.export.files import check_place, replacing
+from mrafno.export.files import atomic_file, check_path
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
 
 
 def export_hdf5(run: RunReader, path: Path | str) -> list[int]:
-    """Write all examples that a run has so far; how many of each level there are, the test examples not counted."""
+    """Write all examples of a run; returns the number of training examples of each level."""
     if importlib.util.find_spec("h5py") is None:
         raise ExportError("export: HDF5 needs h5py, which is not installed here: pip install 'mrafno[hdf5]'")
     import h5py  # type: ignore[import-untyped,unused-ignore]
 
     path = Path(path)
-    check_place(path, run.folder)
+    check_path(path, run.folder)
     told = [q for q in run.state.queries.values() if q.status == "told"]
     levels = [[q for q in told if q.kind != "test" and q.level == level] for level in range(len(run.grids))]
-    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+    with atomic_file(path) as temporary, h5py.File(temporary, "w") as file:
         file.attrs.update(_about(run))
         for level, queries in enumerate(levels):
             _write(file.create_group(f"level-{level}"), run, queries, level)
@@ -64,7 +64,7 @@ def _write(group: Any, run: RunReader, queries: Sequence[QueryRecord], level: in
     nu = group.create_dataset("nu", (n, *channels, *grid.shape), "f8")
     tensor = group.create_dataset("tensor", (n, task["out_channels"], *grid.shape), "f8")
     nu.attrs["name"], tensor.attrs["name"] = task["input_name"], task["output_name"]
-    for row, query in enumerate(queries):  # one at a time: all of them may not fit into memory
+    for row, query in enumerate(queries):  # one at a time, since all may not fit into memory
         f, y = run.input(query), run.output(query)
         assert y is not None, f"{query.id} was told"
         nu[row], tensor[row] = f if several else f[0], y

@@ -1,4 +1,4 @@
-"""Surrogates as ONNX models, which run in many languages and on many devices without Python."""
+"""Surrogates as ONNX models, for runtimes without Python."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mrafno.errors import ExportError
-from mrafno.export.files import check_place, write_file
-from mrafno.export.program import GridSurrogate, quiet
+from mrafno.export.files import check_path, write_file
+from mrafno.export.program import GridSurrogate, without_warnings
 from mrafno.grids import Array
 from mrafno.surrogate import Surrogate
 
@@ -19,17 +19,17 @@ def export_onnx(
 ) -> float:
     """Write a model with input ``f`` and outputs ``mean`` and ``std``; see :mod:`mrafno.export.program`.
 
-    It is compared with the surrogate first, by onnxruntime; the largest relative difference is returned. One that is
-    too large is an error, and nothing is written then.
+    It is first compared with the surrogate, by onnxruntime; the largest relative difference is returned. If that is too
+    large, an ExportError is raised and nothing is written.
 
     Args:
-        level: whose grid inputs and outputs are on, and whose solver is imitated; None for the finest.
-        about: more to say in the model's metadata.
+        level: of the grid of inputs and outputs and of the solver to imitate; None for the finest.
+        about: more metadata of the model.
     """
     missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
     if missing:
         raise ExportError(f"export: ONNX needs {', '.join(missing)}, not installed here: pip install 'mrafno[onnx]'")
-    check_place(Path(path))
+    check_path(Path(path))
     network = GridSurrogate(surrogate, level)
     content = _model(network, network.about(about or {}))
     difference = network.compare(lambda f: run_onnx(content, f), "the ONNX model")
@@ -51,13 +51,13 @@ def _model(network: GridSurrogate, about: Mapping[str, str]) -> bytes:
     import torch
 
     try:
-        with quiet():
+        with without_warnings():
             made = torch.onnx.export(network.program(), dynamo=True, input_names=["f"], verbose=False)
             assert made is not None, "dynamo gives a program"
             model = made.model
             for node in model.graph:
                 for value in node.outputs:
-                    if value.name in _OUTPUTS:  # torch names values after what made them
+                    if value.name in _OUTPUTS:  # torch may have given these names to other values
                         value.name = f"inner_{value.name}"
             for value, name in zip(model.graph.outputs, _OUTPUTS, strict=True):
                 value.name = name
@@ -65,11 +65,11 @@ def _model(network: GridSurrogate, about: Mapping[str, str]) -> bytes:
             proto = made.model_proto
             for value in (*proto.graph.input, *proto.graph.output):
                 value.type.tensor_type.shape.dim[0].dim_param = "n"
-            del proto.graph.value_info[:]  # they would call n by another name, and every runtime finds them anew
+            del proto.graph.value_info[:]  # they have another name for n, and runtimes infer them
             return bytes(proto.SerializeToString())
     except Exception as error:
         raise ExportError(
             f"export: torch {torch.__version__} could not make an ONNX model of the network "
-            f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}). "
+            f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason'}). "
             "Try --torch, or another version of torch and onnxscript."
         ) from error

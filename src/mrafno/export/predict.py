@@ -1,4 +1,4 @@
-"""Predictions from files to files, and how far they can be trusted."""
+"""Predictions from files to files, and how reliable they are."""
 
 import io
 from pathlib import Path
@@ -8,31 +8,32 @@ import numpy as np
 
 from mrafno.data.dataset import Normaliser
 from mrafno.errors import CheckpointError, ExportError
-from mrafno.export.files import check_place, write_file
+from mrafno.export.files import check_path, write_file
 from mrafno.grids import Array, Grid, Interpolation, resample
+from mrafno.plot.text import counted, mesh_name
 from mrafno.run.reader import RunReader
 from mrafno.storage.files import read_npy
 from mrafno.storage.layout import is_run
 from mrafno.surrogate import Surrogate
 from mrafno.surrogate.shapes import as_functions
 
-#: Standard deviations that inputs of any kind reach, and how many times farther than what was seen is far.
-_USUAL, _FAR = 5.0, 3.0
-#: Examples of a run, at most about, whose inputs are looked at; and how many held-in ones are too few.
-_LOOKED_AT, _FEW = 200, 3
+#: Standard deviations that usual inputs reach, and the multiple of the training range that counts as far.
+_USUAL_RANGE, _FAR = 5.0, 3.0
+#: Most inputs of a run that are read, about; and out-of-fold examples that are too few.
+_INPUTS_READ, _FEW = 200, 3
 
 
 def open_surrogate(folder: Path) -> tuple[Surrogate, RunReader | None]:
-    """The surrogate in a folder, and the run if it is a run's and not a checkpoint's."""
+    """The surrogate in the folder of a run or of a checkpoint, and the run if it is one."""
     if not folder.is_dir():
-        raise ExportError(f"there is no run at {folder}. Give the folder of a run, or that of a checkpoint.")
+        raise ExportError(f"export: there is no run at {folder}. Give the folder of a run or of a checkpoint.")
     if not is_run(folder):
         return Surrogate.load(folder), None
     run = RunReader(folder)
     surrogate = run.surrogate
     if surrogate is None and run.trouble:
         raise CheckpointError(run.trouble)
-    return surrogate or Surrogate.load(folder), run  # the latter tells what is missing
+    return surrogate or Surrogate.load(folder), run  # the latter raises an error that names what is missing
 
 
 def predict_file(
@@ -41,27 +42,27 @@ def predict_file(
     """Predict the inputs in a .npy file, and write ``mean`` and ``std`` to a .npz file.
 
     Args:
-        folder: a run's or a checkpoint's.
+        folder: of a run or of a checkpoint.
         inputs: as :meth:`Surrogate.predict` takes them, on any grid.
         level: whose solver is imitated; None for the finest.
-        grid: points per axis where outputs are wanted; inputs on others are interpolated. None for those of the inputs.
+        grid: points per axis of the outputs, to which inputs are interpolated; None for those of the inputs.
 
     Returns:
-        What was written, and how far it can be trusted, as JSON values.
+        What was written, and how reliable it is, as JSON values.
     """
     surrogate, run = open_surrogate(folder)
-    check_place(out, folder)
+    check_path(out, folder)
     f = as_functions(read_npy(inputs), surrogate.domain)
     if grid is not None:
         layout = surrogate.domain.grids[0].layout
         if len(grid) != len(layout) or min(grid) < 2:
             raise ExportError(
-                f"predict: a grid of {'x'.join(map(str, grid))} points does not fit functions of {len(layout)} "
+                f"predict: a grid of {mesh_name(grid)} points does not fit functions of {len(layout)} "
                 f"{'axes' if len(layout) > 1 else 'axis'}. Give at least 2 points for each axis."
             )
         kind: Interpolation = "linear" if run is None else run.state.task["interpolation"]
         f = resample(f, Grid(f.shape[2:], layout), Grid(grid, layout), kind)
-    doubts = _doubts(surrogate, f, run)
+    doubts = _warnings(surrogate, f, run)
     prediction = surrogate.predict(f, level)
     file = io.BytesIO()
     np.savez(file, mean=prediction.mean, std=prediction.std)
@@ -78,55 +79,53 @@ def predict_file(
     }
 
 
-def _doubts(surrogate: Surrogate, f: Array, run: RunReader | None) -> list[str]:
-    """Why predictions of these inputs, or their std, may be worth little, in sentences."""
+def _warnings(surrogate: Surrogate, f: Array, run: RunReader | None) -> list[str]:
+    """Reasons why predictions of these inputs, or their std, may be unreliable."""
     said = []
     normaliser, coarsest = surrogate.normaliser, surrogate.domain.grids[0].shape
     if normaliser is not None:
-        reach, seen = float(np.abs(normaliser.inputs(f)).max(initial=0.0)), _seen(normaliser, run)
+        reach, seen = float(np.abs(normaliser.inputs(f)).max(initial=0.0)), _input_range(normaliser, run)
         if reach > _FAR * seen:
             said.append(
-                f"inputs lie up to {reach:.3g} standard deviations from the mean of what was learnt from, which itself "
-                f"went to about {seen:.2g}: the surrogate has seen nothing like it."
+                f"inputs lie up to {reach:.3g} standard deviations from the mean of the training inputs, which reach "
+                f"about {seen:.2g}: the surrogate extrapolates."
             )
     if any(n < least for n, least in zip(f.shape[2:], coarsest, strict=True)):
-        found, least = ("x".join(map(str, shape)) for shape in (f.shape[2:], coarsest))
-        said.append(f"a grid of {found} points is coarser than every mesh that was learnt from (from {least} on).")
+        found, least = mesh_name(f.shape[2:]), mesh_name(coarsest)
+        said.append(f"a grid of {found} points is coarser than the coarsest training grid ({least}).")
     if surrogate.coverage and surrogate.out_of_fold_count < _FEW:
-        said.append(f"std is calibrated on {_examples(surrogate.out_of_fold_count)}, which is too few to rely on it.")
+        said.append(
+            f"std is calibrated on {counted(surrogate.out_of_fold_count, 'example')}, which is too few to rely on it."
+        )
     return said
 
 
-def _seen(normaliser: Normaliser, run: RunReader | None) -> float:
-    """How far inputs that were learnt from lie from their mean, in standard deviations: usual ones, and the run's."""
+def _input_range(normaliser: Normaliser, run: RunReader | None) -> float:
+    """How far training inputs lie from their mean, in standard deviations: usual ones, and the run's."""
     told = [] if run is None else [q for q in run.state.queries.values() if q.status == "told" and q.kind != "test"]
-    every = max(1, len(told) // _LOOKED_AT)
+    every = max(1, len(told) // _INPUTS_READ)
     reached = [float(np.abs(normaliser.inputs(run.input(q)[None])).max()) for q in told[::every]] if run else []
-    return max([_USUAL, *reached])
+    return max([_USUAL_RANGE, *reached])
 
 
-def _examples(n: int) -> str:
-    return "1 example" if n == 1 else f"{n} examples"
-
-
-def trust(found: dict[str, Any]) -> list[str]:
-    """How far predictions can be trusted, in sentences."""
+def reliability(found: dict[str, Any]) -> list[str]:
+    """How reliable predictions are, in sentences."""
     out_of_fold, measured = found["out_of_fold"], found["measured"]
     if out_of_fold["coverage"]:
         share = 100 * out_of_fold["coverage"]["0.9"]
         said = [
-            f"std is calibrated on {_examples(out_of_fold['examples'])} that single networks left out: 90 % intervals "
-            f"hold {share:.0f} % of the values."
+            f"std is calibrated on {counted(out_of_fold['examples'], 'out-of-fold example')}: 90 % intervals contain "
+            f"{share:.0f} % of the values."
         ]
     else:
-        said = ["std is not calibrated: there were too few examples for networks to leave some out."]
+        said = ["std is not calibrated: there were too few examples for out-of-fold predictions."]
     if measured is None:
         return [*said, "The error has not been measured on test examples."]
     error, share = measured["metrics"]["relative_l2"], measured["metrics"]["coverage"].get("0.9")
-    tests = _examples(measured["examples"]).replace(" ", " test ")
+    tests = counted(measured["examples"], "test example")
     text = f"Last measured on {tests}, after step {measured['step']}: relative error "
-    text += "none that is finite" if error is None else f"{error:.4g}"
-    return [*said, text + ("." if share is None else f"; 90 % intervals held {100 * share:.0f} % of the values.")]
+    text += "not finite" if error is None else f"{error:.4g}"
+    return [*said, text + ("." if share is None else f"; 90 % intervals contained {100 * share:.0f} % of the values.")]
 
 
 def _measured(run: RunReader) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Surrogates as programs of torch.export: for PyTorch without mrafno, also in C++."""
+"""Surrogates as programs of torch.export, for PyTorch without mrafno, also in C++."""
 
 import io
 import json
@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from mrafno.export.files import check_place, write_file
-from mrafno.export.program import GridSurrogate, quiet
+from mrafno.export.files import check_path, write_file
+from mrafno.export.program import GridSurrogate, without_warnings
 from mrafno.grids import Array
 from mrafno.surrogate import Surrogate
 
-#: The file inside with what the program is.
+#: The file inside with metadata.
 ABOUT = "mrafno.json"
 
 
@@ -22,17 +22,17 @@ def export_torch(
 ) -> float:
     """Write a program that maps ``f`` to ``(mean, std)``; see :mod:`mrafno.export.program`.
 
-    It is read back and compared with the surrogate first; the largest relative difference is returned. One that is too
-    large is an error, and nothing is written then.
+    It is first read back and compared with the surrogate; the largest relative difference is returned. If that is too
+    large, an ExportError is raised and nothing is written.
 
     Args:
-        level: whose grid inputs and outputs are on, and whose solver is imitated; None for the finest.
-        about: more to say in the file ``mrafno.json`` inside.
+        level: of the grid of inputs and outputs and of the solver to imitate; None for the finest.
+        about: more metadata, in the file ``mrafno.json`` inside.
     """
-    check_place(Path(path))
+    check_path(Path(path))
     network = GridSurrogate(surrogate, level)
     file = io.BytesIO()
-    with quiet():
+    with without_warnings():
         torch.export.save(network.program(), file, extra_files={ABOUT: json.dumps(network.about(about or {}))})
         file.seek(0)
         loaded = torch.export.load(file).module()

@@ -1,4 +1,5 @@
-"""Plotly figures and HTML pages.
+"""Plotly figures, as pure functions of numbers and arrays: they read no files.
 
-May import everything below it in the data flow; it draws what it is given and reads no files.
+``style`` has colours and line styles, ``text`` numbers as text; the other modules draw: ``errors``, ``choices``,
+``bars``, ``fields``, ``error_fields``, ``panels``. May import ``grids``, ``tasks`` and ``analysis``.
 """

@@ -1,11 +1,15 @@
-"""Runs as one HTML file that needs no network: one run by itself, several compared; read from their folders alone."""
+"""Reports of runs as self-contained HTML pages: one run, or a comparison of several.
+
+Runs are read from their folders, and may be advancing. ``html`` writes pages; ``page``, ``comparison`` and ``examples``
+have their content; ``images`` writes figures as files. May import ``run`` (its readers) and ``plot``.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from mrafno.errors import MrafnoError
-from mrafno.plot.figures import write_page
 from mrafno.report.comparison import comparison
+from mrafno.report.html import write_page
 from mrafno.report.images import check_formats, write_images
 from mrafno.report.page import run_page
 from mrafno.run.reader import RunReader
@@ -19,14 +23,14 @@ def write_report(
     formats: Sequence[str] = ("svg",),
     errors: Sequence[float] = (),
 ) -> None:
-    """Write a page about a run, or about several and how they compare; they may still be advancing.
+    """Write a page about a run, or a comparison of several; they may be advancing.
 
     Args:
-        folders: the runs' directories; of several tasks each has its part of the page.
+        folders: the runs' directories; every task has its own sections.
         out: the HTML file.
-        images: a folder for every figure as a file of its own; it needs the extra ``mrafno[images]``.
+        images: a folder for the figures as files, which needs the extra ``mrafno[images]``.
         formats: of the images: ``svg``, ``pdf``, ``png``.
-        errors: for several runs, the errors of which the table tells what they cost; round numbers by default.
+        errors: for several runs, the errors to reach; round numbers by default.
     """
     check_formats(formats)
     readers = [RunReader(folder) for folder in dict.fromkeys(Path(folder) for folder in folders)]

@@ -1,4 +1,4 @@
-"""What a page about several runs says: how their errors fall with cost, and what it costs to reach an error."""
+"""A page about several runs: error against cost, and the cost to reach given errors."""
 
 import math
 import statistics
@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from mrafno.analysis.curves import Curve, area, band, cost_to_reach, round_errors
-from mrafno.plot.figures import Cells, Section
-from mrafno.report.figures import Line, duration, error_figure, method_styles, mixture_figure
-from mrafno.report.page import curve, listed, seconds, unit
+from mrafno.plot.bars import mixture_figure
+from mrafno.plot.errors import Line, error_figure
+from mrafno.plot.style import method_styles
+from mrafno.plot.text import counted, duration, listed, rounded_cost
+from mrafno.report.html import Cells, Section
+from mrafno.report.page import seconds, unit
 from mrafno.run.reader import RunReader
 
-#: Settings that change what is shown of a run, not what it does.
-_NO_MATTER = ("evaluate", "lease", "retries")
+#: Settings that do not change the choices of a run.
+_IRRELEVANT = ("evaluate", "lease", "retries")
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,8 @@ class Group:
 
     @property
     def curves(self) -> list[Curve]:
-        """Error against cost. A run that was measured only once, if others were more often, has just begun."""
-        found = [c for c in map(curve, self.runs) if c is not None]
+        """Error against cost; a run with one measurement has just begun and is left out if others have more."""
+        found = [c for c in (run.state.error_curve() for run in self.runs) if c is not None]
         return [c for c in found if len(c.costs) > 1] or found
 
 
@@ -51,9 +54,9 @@ def comparison(runs: Sequence[RunReader], errors: Sequence[float] = ()) -> tuple
 
 
 def grouped(runs: Sequence[RunReader]) -> list[Group]:
-    """Runs of one task by method, and by those settings in which any two of them differ."""
+    """Runs of one task by method and by the settings in which they differ."""
     settings = [run.state.settings.as_json() for run in runs]
-    differ = [k for k in settings[0] if k not in _NO_MATTER and any(s[k] != settings[0][k] for s in settings)]
+    differ = [k for k in settings[0] if k not in _IRRELEVANT and any(s[k] != settings[0][k] for s in settings)]
     found: dict[str, list[RunReader]] = {}
     for run, values in zip(runs, settings, strict=True):
         label = ", ".join([run.state.method, *(f"{k} {values[k]}" for k in differ)])
@@ -91,13 +94,13 @@ def _errors(name: str, groups: Sequence[Group], unit: str) -> Section:
     for group in groups:
         b = band(group.curves)
         several = len(group.curves) > 1
-        label = f"{group.label} ({_runs_text(len(group.curves))})"
+        label = f"{group.label} ({counted(len(group.curves), 'run')})"
         low, high = (b.low.tolist(), b.high.tolist()) if several else ((), ())
         lines.append(Line(label, b.costs.tolist(), b.middle.tolist(), low, high, styles[group.label]))
     text = (
         "Mean relative L2 error on test examples of the finest mesh. Lines: geometric mean over a method's runs, "
-        "interpolated at common costs, as far as all of them have come. Bands: from the best to the worst run. On "
-        "a logarithmic cost axis the start, at cost 0, is beyond the left end."
+        "interpolated at common costs, up to the cost that all have reached. Bands: from the best to the worst run. On "
+        "a logarithmic cost axis the start, at cost 0, is not visible."
     )
     return f"{name}: error against cost", text, error_figure(lines, unit)
 
@@ -110,35 +113,30 @@ def _reached(name: str, groups: Sequence[Group], errors: Sequence[float]) -> Sec
     rows: list[list[str]] = [["method", *(f"error {error:g}" for error in wanted)]]
     rows += [[group.label, *(_cost_cell(group.curves, error) for error in wanted)] for group in groups]
     if first < upto:
-        rows[0].append(f"mean error up to cost {_cost(upto)}")
+        rows[0].append(f"mean error up to cost {rounded_cost(upto)}")
         for row, group in zip(rows[1:], groups, strict=True):
             row.append(f"{statistics.fmean(area(c, upto) / (upto - c.costs[0]) for c in group.curves):.4g}")
     text = (
-        "Accumulated cost at which a run's error first fell to a value, the logarithm of the error interpolated "
-        "between measurements; that it may have risen again later is not counted (the running minimum). Median over "
-        "runs, and in brackets the least and the most, or how many runs came so far."
+        "Accumulated cost at which a run's error first fell to a value, with the logarithm of the error interpolated "
+        "between measurements; a later rise does not count. Median over runs, and in brackets the lowest and the "
+        "highest, or the number of runs that reached it."
     )
     if not errors:
-        text += " The errors are round numbers that at least one method reached and none began with."
+        text += " The errors are round numbers below all initial errors that at least one method reached."
     return f"{name}: cost to reach an error", text, rows
 
 
 def _cost_cell(curves: Sequence[Curve], error: float) -> str:
-    """A run that did not come so far counts as infinitely dear, so that those that did do not flatter the method."""
+    """Median cost; a run that did not reach the error counts as infinite, so that the median is not too low."""
     costs = [cost_to_reach(c, error) for c in curves]
     reached = [cost for cost in costs if cost is not None]
     if not reached:
         return "not reached"
     middle = statistics.median(math.inf if cost is None else cost for cost in costs)
-    first = _cost(middle) if math.isfinite(middle) else "not reached"
+    first = rounded_cost(middle) if math.isfinite(middle) else "not reached"
     if len(reached) < len(curves):
         return f"{first} ({len(reached)} of {len(curves)} runs)"
-    return f"{first} ({_cost(min(reached))} to {_cost(max(reached))})" if len(curves) > 1 else first
-
-
-def _cost(cost: float) -> str:
-    """In three digits, or as a whole number."""
-    return f"{cost:.0f}" if cost >= 100 else f"{cost:.3g}"
+    return f"{first} ({rounded_cost(min(reached))} to {rounded_cost(max(reached))})" if len(curves) > 1 else first
 
 
 def _counts(run: RunReader) -> list[int]:
@@ -158,7 +156,3 @@ def _runs(groups: Sequence[Group]) -> Cells:
             numbers = (str(state.seed), str(state.step), f"{state.cost:.6g}")
             rows.append((str(run.folder), group.label, *numbers, error, time, run.activity))
     return rows
-
-
-def _runs_text(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"

@@ -1,42 +1,43 @@
-"""Single examples on a run's page: the last queries in small, and test inputs with their predictions and errors."""
+"""Examples on a run's page: thumbnails of the last queries, and test inputs with predictions and errors."""
 
 import numpy as np
 
 from mrafno.errors import MrafnoError
 from mrafno.grids import Array
-from mrafno.plot.figures import Html, Section, prediction_figure, prose
+from mrafno.plot.fields import prediction_figure
+from mrafno.report.html import Html, Section, prose
 from mrafno.report.thumbnails import thumbnail
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
 
-#: Queries in the table, and test examples among which those shown are found.
+#: Queries in the table, and test examples from which the shown ones are picked.
 _QUERIES, _TESTS = 10, 40
 
 
 def choices(run: RunReader) -> list[QueryRecord]:
-    """Choices that stand, by step; one that failed was made anew under the same number."""
+    """Choices by step; one that failed was replaced under the same number."""
     return sorted(run.state.of_kind("pool", "told", "running", "abandoned"), key=lambda q: q.step or 0)
 
 
 def queries_section(run: RunReader) -> Section:
-    """The last choices, with pictures."""
+    """The last choices, with thumbnails."""
     heading = "Last queries"
     asked = choices(run)[-_QUERIES:][::-1]
     if not asked:
         return heading, "No example has been chosen yet.", None
     prequential = {query.id: error for query, error in run.state.prequential_errors()}
-    head = ("step", "query", "mesh", "cost", "input", "truth", "prediction now", "spread now", "error before learning")
+    head = ("step", "query", "mesh", "cost", "input", "truth", "prediction now", "spread now", "error before training")
     rows: list[list[str | Html]] = [list(head)]
     for query in asked:
         error = f"{prequential[query.id]:.4g}" if query.id in prequential else "not trained on yet"
         cost = f"{query.cost:.4g}" if query.status == "told" else query.standing
         rows.append([str(query.step), query.id, run.meshes[query.level], cost, *_pictures(run, query), error])
-    text = "The newest first. The error before learning is that of the surrogate that had not seen the example yet. "
-    return heading, text + _learnt(run) + _channel(run), rows
+    text = "The newest first. The error before training is that of the surrogate before it was trained on the example. "
+    return heading, text + _checkpoint(run) + _channel(run), rows
 
 
 def _pictures(run: RunReader, query: QueryRecord) -> list[str | Html]:
-    """Input, truth, prediction and spread of a query; words where there is nothing to see."""
+    """Thumbnails of input, truth, prediction and spread of a query; text where there is none."""
     try:
         f, y = run.input(query), run.output(query)
         prediction = run.predict(f[None], query.level)
@@ -78,14 +79,14 @@ def test_sections(run: RunReader) -> list[Section]:
         )  # fmt: skip
         text = (
             f"Test input {row}, relative L2 error {errors[row]:.4g}: the {name} of {len(f)} test examples. "
-            f"{_learnt(run)}{_channel(run)}"
+            f"{_checkpoint(run)}{_channel(run)}"
         )
         sections.append((f"Test input with the {name} error", text, figure))
     return sections
 
 
-def _learnt(run: RunReader) -> str:
-    """Whose predictions are shown."""
+def _checkpoint(run: RunReader) -> str:
+    """A sentence about the checkpoint that predicts."""
     if run.surrogate is None:
         return run.trouble or "There is no checkpoint of the surrogate yet, so there are no predictions."
     fits = len(run.state.trainings)

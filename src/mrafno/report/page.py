@@ -1,33 +1,26 @@
-"""A page about one run: how its error fell, what it asked for and why, how sure it is, where the time went."""
+"""A page about one run: error, choices, utilities, calibration, time, failures and settings."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from mrafno.acquisition.cost import annealed_cost, cost_shares
-from mrafno.analysis.curves import Curve
 from mrafno.errors import sentence
-from mrafno.plot.figures import MarkupCells, Section, calibration_figure, prose
+from mrafno.plot.bars import time_figure
+from mrafno.plot.choices import counts_figure, schedule_figure, utility_figure
+from mrafno.plot.errors import Line, calibration_figure, coverage_figure, error_figure
+from mrafno.plot.style import method_styles
+from mrafno.plot.text import counted, duration, listed
 from mrafno.report.examples import choices, queries_section, test_sections
-from mrafno.report.figures import (
-    Line,
-    counts_figure,
-    coverage_figure,
-    duration,
-    error_figure,
-    method_styles,
-    schedule_figure,
-    time_figure,
-    utility_figure,
-)
+from mrafno.report.html import MarkupCells, Section, prose
 from mrafno.run.methods import METHODS
 from mrafno.run.reader import RunReader
 
-#: Rows in the table of failures, and steps of the schedule that are shown at least.
+#: Rows of the table of failures, and the fewest steps of the schedule that are shown.
 _FAILURES, _STEPS = 20, 20
 _BEST = "The best candidate of each mesh at every step; the largest was chosen, where the marker is filled."
-#: What utilities are, on an axis and in words.
+#: Axis title and explanation of each utility.
 _UTILITIES = {
     "u": ("u (nats)", f"u: information on the same input's output on the finest mesh. {_BEST}"),
     "u-hat": ("û (nats)", f"û: mean information on other inputs' outputs on the finest mesh. {_BEST}"),
@@ -38,8 +31,8 @@ _UTILITIES = {
     "coreset": ("distance", f"Distance from the nearest input already used, in the surrogate's last layer. {_BEST}"),
     "auto": (
         "û (nats)",
-        "The method first settles on a mesh, by what each still has to give for its cost. Shown is û, the mean "
-        "information on other inputs' outputs on the finest mesh, of the best candidate there, which was chosen.",
+        "The method first chooses a mesh, by the error reduction per cost. Shown is û, the mean "
+        "information on other inputs' outputs on the finest mesh, of the best candidate on it, which was chosen.",
     ),
 }
 
@@ -53,7 +46,7 @@ def run_page(run: RunReader) -> tuple[str, str, list[Section]]:
 
 
 def figure_sections(run: RunReader) -> list[Section]:
-    """The sections with figures that follow from the ledger alone."""
+    """The sections with figures that need the ledger alone."""
     return [section for part in _FIGURES if (section := part(run))]
 
 
@@ -62,17 +55,17 @@ def summary(run: RunReader) -> str:
     state = run.state
     last = state.measurements[-1] if state.measurements else None
     failed = sum(q.status in ("failed", "expired", "abandoned") for q in state.queries.values())
-    unanswered = _number(len(state.running), "query", "queries")
+    unanswered = counted(len(state.running), "query", "queries")
     waiting = f"{unanswered} running." if run.lock == "held" else f"{unanswered} asked, not answered."
     sentences = [
         f"Task {state.task['name']} on {listed(run.meshes)}, method {state.method}, seed {state.seed}.",
-        f"{_number(state.step, 'step')}, accumulated cost {state.cost:.6g} ({unit(run)}).",
+        f"{counted(state.step, 'step')}, accumulated cost {state.cost:.6g} ({unit(run)}).",
         f"Relative L2 error {last.metrics['relative_l2']:.4g}, measured after step {last.step}."
         if last
         else "No error has been measured.",
         f"State: {sentence(run.activity)}",
         waiting if state.running else "",
-        f"{_number(failed, 'simulation')} gave nothing." if failed else "",
+        f"{counted(failed, 'simulation')} without output." if failed else "",
         f"Last event: {_when(state.last)}.",
         *run.ledger.damage,
     ]
@@ -80,27 +73,13 @@ def summary(run: RunReader) -> str:
 
 
 def unit(run: RunReader) -> str:
-    """What a cost of one is."""
+    """The unit of costs."""
     coarsest = run.costs[0]
     return "one coarsest solve = 1" if coarsest == 1 else f"in the task's unit; one coarsest solve = {coarsest:g}"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names as a sentence has them."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def curve(run: RunReader) -> Curve | None:
-    """Error against cost, as far as it was measured; of two measurements after one step the later."""
-    measured = {evaluation.step: evaluation for evaluation in run.state.measurements}
-    found = sorted(measured.values(), key=lambda evaluation: evaluation.cost)
-    if not found:
-        return None
-    return Curve(tuple(e.cost for e in found), tuple(float(e.metrics["relative_l2"]) for e in found))
-
-
 def seconds(run: RunReader) -> tuple[dict[str, float], int]:
-    """Seconds by what they were spent on, and how many simulations did not say how long they took."""
+    """Seconds by activity, and the number of simulations without a recorded time."""
     state = run.state
     told = [q for q in state.queries.values() if q.status == "told"]
     spent = {
@@ -117,25 +96,25 @@ def seconds(run: RunReader) -> tuple[dict[str, float], int]:
 
 
 def _error(run: RunReader) -> Section:
-    heading, found = "Error against cost", curve(run)
+    heading, found = "Error against cost", run.state.error_curve()
     if found is None:
         return heading, _unmeasured(run), None
     style = method_styles({run.state.method: run.state.method})[run.state.method]
     tests = len(run.state.of_kind("test", "told"))
     text = (
-        f"Mean relative L2 error over {_number(tests, 'test example')} on the finest mesh. The cost is that of the "
-        "chosen examples; the initial and the test ones are not in it."
+        f"Mean relative L2 error over {counted(tests, 'test example')} on the finest mesh. The cost is that of the "
+        "chosen examples, without the initial and the test ones."
     )
     return heading, text, error_figure([Line(run.state.method, found.costs, found.errors, style=style)], unit(run))
 
 
 def _counts(run: RunReader) -> Section:
-    # In the order of the steps that evaluations count, which is that of `mrafno show`.
+    # In the order of `mrafno show`, by which evaluations count steps.
     told = [step["level"] for step in run.state.as_json()["steps"]]
     if not told:
         return "Queries per resolution", "No example has been chosen yet.", None
     counts = [[0, *np.cumsum([one == level for one in told]).tolist()] for level in range(len(run.grids))]
-    text = "How many simulations were chosen on each mesh; the initial ones are not counted."
+    text = "Number of chosen simulations on each mesh, without the initial ones."
     return "Queries per resolution", text, counts_figure(counts, run.meshes)
 
 
@@ -149,7 +128,7 @@ def _schedule(run: RunReader) -> Section | None:
         for step in steps
     ]
     text = (
-        f"What a solve on each mesh counts at each step: schedule {s.schedule}"
+        f"Cost weight of a solve on each mesh at each step: schedule {s.schedule}"
         + (f" with rate {s.alpha:g}" if s.schedule != "constant" else "")
         + ". Dotted: the true shares of the costs."
     )
@@ -160,7 +139,7 @@ def _utilities(run: RunReader) -> Section:
     heading, method = "Utilities", METHODS.get(run.state.method)
     key = "" if method is None else "auto" if method.mesh_rule else method.acquisition.name
     if key not in _UTILITIES:
-        return heading, f"{run.state.method} chooses by chance: its scores mean nothing.", None
+        return heading, f"{run.state.method} chooses at random: there are no utilities.", None
     asked = [q for q in choices(run) if q.choice.get("best")]
     if not asked:
         return heading, "No example has been chosen yet.", None
@@ -175,41 +154,38 @@ def _calibration(run: RunReader) -> Section:
     if not run.state.evaluations:
         return "Calibration", _unmeasured(run), None
     last = run.state.evaluations[-1]
-    text = f"Share of the test outputs' values inside the intervals that the surrogate stated, after step {last.step}."
+    text = f"Share of the test outputs' values inside the surrogate's central intervals, after step {last.step}."
     return "Calibration", text, calibration_figure({f"after step {last.step}": last.metrics["coverage"]})
 
 
 def _coverage(run: RunReader) -> Section:
     heading = "Coverage of 90 % intervals"
-    found = [e for e in run.state.evaluations if "0.9" in e.metrics["coverage"]]
+    last = {e.step: e for e in run.state.evaluations}  # of several measurements of one step the last counts
+    found = [e for e in last.values() if "0.9" in e.metrics["coverage"]]
     if not found:
         return heading, _unmeasured(run), None
     shares = [e.metrics["coverage"]["0.9"] for e in found]
-    text = "At every measurement; 90 % (dotted) would be perfect, less is too sure, more is too careful."
+    text = "At every measurement; 90 % (dotted) is perfect calibration, less is overconfident, more is underconfident."
     return heading, text, coverage_figure([e.cost for e in found], shares, 0.9, unit(run))
 
 
 def _time(run: RunReader) -> Section:
-    spent, silent = seconds(run)
+    spent, untimed = seconds(run)
     text = f"{duration(sum(spent.values()))} in all."
-    if silent:
-        text += (
-            f" {_number(silent, 'simulation')} did not say how long it took."
-            if silent == 1
-            else (f" {silent} simulations did not say how long they took.")
-        )
+    if untimed:
+        text += f" {counted(untimed, 'simulation')} without a recorded time."
     return "Where the time went", text, time_figure(spent)
 
 
 def _failures(run: RunReader) -> Section:
     bad = [q for q in run.state.queries.values() if q.status in ("failed", "abandoned", "expired")]
     if not bad:
-        return "Failures", "Every simulation that ended gave an output.", None
+        return "Failures", "Every finished simulation has an output.", None
     rows: MarkupCells = [
         ("query", "for", "mesh", "what happened", "reason"),
         *((q.id, q.kind, run.meshes[q.level], q.status, prose(q.reason or "")) for q in bad[-_FAILURES:]),
     ]
-    text = f"{_number(len(bad), 'simulation')} gave nothing."
+    text = f"{counted(len(bad), 'simulation')} without output."
     if len(bad) > _FAILURES:
         text += f" The last {_FAILURES}:"
     return "Failures", text, rows
@@ -220,9 +196,9 @@ def _settings(run: RunReader) -> Section:
     meshes = ", ".join(f"{mesh} (cost {cost:g})" for mesh, cost in zip(run.meshes, run.costs, strict=True))
     facts = {"folder": str(run.folder), "meshes": meshes, "created": _when(state.created), **state.settings.as_json()}
     if run.pool != state.settings.pool:
-        facts["pool"] = f"{run.pool}, all that the task has left (of {state.settings.pool} at most)"
+        facts["pool"] = f"{run.pool}, all that the task has (of at most {state.settings.pool})"
     rows = [("setting", "value"), *((name, "none" if v is None else str(v)) for name, v in facts.items())]
-    return "Settings", "What the run was asked to do.", rows
+    return "Settings", "Settings of the run.", rows
 
 
 _FIGURES: tuple[Callable[[RunReader], Section | None], ...] = (
@@ -233,10 +209,6 @@ _PARTS = (*_FIGURES, queries_section, _failures)
 
 def _unmeasured(run: RunReader) -> str:
     return "Nothing has been measured yet." if run.state.settings.test else "The run has no test examples."
-
-
-def _number(n: int, what: str, several: str = "") -> str:
-    return f"{n} {what if n == 1 else several or what + 's'}"
 
 
 def _when(at: float) -> str:

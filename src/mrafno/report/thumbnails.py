@@ -1,4 +1,4 @@
-"""Small pictures of functions as markup: a line as SVG, a field as a PNG in the page itself."""
+"""Thumbnails of functions as markup: a curve as inline SVG, a field as an inline PNG."""
 
 import base64
 import struct
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from plotly.colors import get_colorscale, unlabel_rgb, validate_colors
 
 from mrafno.grids import Array
-from mrafno.plot.figures import BLUE, Html
+from mrafno.plot.style import BLUE
+from mrafno.report.html import Html
 
-#: Points per axis that are enough for a picture of this size.
+#: Most points per axis of a thumbnail.
 _POINTS = 64
 
 
@@ -21,8 +22,8 @@ def thumbnail(values: Array, low: float, high: float, label: str, *, colours: st
     """A function ``(*grid)`` of one or two axes, with ``low`` and ``high`` at the ends of its scale.
 
     Args:
-        label: what it shows, for those who cannot see it.
-        colours: of a field, a colour scale of plotly's.
+        label: alternative text.
+        colours: name of a plotly colour scale, for a field.
     """
     label = escape(label)
     step = tuple(slice(None, None, -(-n // _POINTS)) for n in values.shape)
@@ -30,7 +31,7 @@ def thumbnail(values: Array, low: float, high: float, label: str, *, colours: st
     heights = np.clip((values[step] - low) / span, 0.0, 1.0)
     if values.ndim == 1:
         return _line(heights, label)
-    # A picture begins at the top left, a function at the bottom left, with its second axis upwards.
+    # An image starts at the top left, a function at the bottom left, with its second axis upwards.
     picture = np.round(255 * heights.T[::-1]).astype(np.uint8)
     data = base64.b64encode(png(picture, palette(colours))).decode()
     return Html(f'<img src="data:image/png;base64,{data}" alt="{label}" title="{label}">')
@@ -48,13 +49,13 @@ def _line(heights: Array, label: str) -> Html:
 
 
 def png(picture: NDArray[np.uint8], colours: NDArray[np.uint8]) -> bytes:
-    """A PNG file of colour numbers ``(height, width)`` and the colours that they stand for, ``(256, 3)``."""
+    """A PNG file of palette indices ``(height, width)`` and a palette ``(256, 3)``."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
     height, width = picture.shape
-    # Eight bits a point, colours from a table; every row begins with a byte that says it is stored as it is.
+    # Eight bits per pixel with a palette; every row starts with the byte of filter type 0, none.
     rows = np.hstack([np.zeros((height, 1), np.uint8), picture]).tobytes()
     return b"".join(
         (
@@ -69,7 +70,7 @@ def png(picture: NDArray[np.uint8], colours: NDArray[np.uint8]) -> bytes:
 
 @lru_cache
 def palette(name: str) -> NDArray[np.uint8]:
-    """A colour scale of plotly's in 256 steps, ``(256, 3)``."""
+    """A plotly colour scale in 256 steps, ``(256, 3)``."""
     scale = get_colorscale(name)
     places = [place for place, _ in scale]
     known = np.array([unlabel_rgb(colour) for colour in validate_colors([colour for _, colour in scale], "rgb")])

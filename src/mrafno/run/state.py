@@ -12,6 +12,7 @@ from itertools import count, islice
 from statistics import median
 from typing import Any, Literal
 
+from mrafno.analysis.curves import Curve
 from mrafno.errors import LedgerError
 from mrafno.run.settings import RunSettings
 from mrafno.storage.arrays import ArrayFile
@@ -299,8 +300,23 @@ class RunState:
 
     @property
     def measurements(self) -> list[Evaluation]:
-        """Those whose relative error is a finite number, which is all but for outputs that are next to nothing."""
-        return [e for e in self.evaluations if e.metrics["relative_l2"] is not None]
+        """The last evaluation of every step, by step, if its relative error is finite.
+
+        It is not where outputs are next to nothing.
+        """
+        last = {evaluation.step: evaluation for evaluation in self.evaluations}
+        return [last[step] for step in sorted(last) if last[step].metrics["relative_l2"] is not None]
+
+    def error_curve(self) -> Curve | None:
+        """Relative L2 error on the test examples against accumulated cost; None if no finite error was measured.
+
+        The one rule for all readers: of several measurements of one step the last counts, and a step whose last
+        measurement is not finite has no point.
+        """
+        found = self.measurements
+        if not found:
+            return None
+        return Curve(tuple(e.cost for e in found), tuple(float(e.metrics["relative_l2"]) for e in found))
 
     @property
     def due(self) -> bool:

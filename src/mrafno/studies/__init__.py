@@ -1,1 +1,4 @@
-"""The publication's tables and figures, made anew."""
+"""Studies that reproduce the tables and figures of the paper (Li et al., 2024): fixed data, curves, schedules, costs.
+
+May import everything but ``cli``. ``active`` and ``runner`` make runs; the other modules report on them.
+"""

@@ -1,8 +1,8 @@
-"""Studies made of active-learning runs: what a run of a study is, and where it is.
+"""Studies of active learning: their runs, and where these are.
 
-Every run is a directory ``OUT/runs/NAME``, named by all that determines it except its length. So a study that was
-interrupted goes on where it stopped, a longer one extends the runs of a shorter one (which have learnt once more where
-they ended before), and studies that need the same run share it. Missing ones are done by :mod:`mrafno.studies.runner`.
+Every run is a directory ``OUT/runs/NAME``, named by everything that determines it except its length. So an interrupted
+study continues, a longer one extends the runs of a shorter one (which were trained once more where they ended before),
+and studies share runs. Missing runs are done by :mod:`mrafno.studies.runner`.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from mrafno.run.state import RunState
 from mrafno.storage.layout import is_run
 from mrafno.tasks import Task, get_task
 
-#: Steps of the publication's runs, where they are not 500.
+#: Steps of the paper's runs, where they are not 500.
 _STEPS = {"navier-stokes": 300}
-#: A study that shows that everything works, and nothing about accuracy.
+#: Settings of a quick study, which shows that everything works and nothing about accuracy.
 _QUICK: dict[str, Any] = {
     "pool": 40, "initial": 4, "test": 10, "members": 2, "first": 40, "iterations": 10, "evaluate": 5, "refresh": 0.2,
 }  # fmt: skip
@@ -33,7 +33,7 @@ _QUICK_STEPS = 10
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a study's table: a method, and settings in which it differs from the study's."""
+    """A row of a study's table: a method, and the settings in which it differs from the study's."""
 
     label: str
     method: str
@@ -52,7 +52,7 @@ class Entry:
             changes = {"schedule": rest} if rest == "constant" else {"alpha": float(alpha)}
         except ValueError:
             raise MrafnoError(
-                f"study: {text!r} is no method. Write METHOD, METHOD@ALPHA, METHOD@exp:ALPHA or METHOD@constant."
+                f"study: {text!r} is not a method. Write METHOD, METHOD@ALPHA, METHOD@exp:ALPHA or METHOD@constant."
             ) from None
         if colon:
             changes["schedule"] = schedule
@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Job:
-    """One run; its settings hold the defaults where the method does not look at them."""
+    """One run; settings that the method does not use have their defaults."""
 
     task: str
     method: str
@@ -75,7 +75,7 @@ class Job:
     def of(
         task: str, method: str, seed: int, settings: RunSettings, task_settings: Mapping[str, Any] | None = None
     ) -> "Job":
-        """A job; a schedule that its method does not have is forgotten, so that it makes no other run."""
+        """A job; settings of a schedule that its method does not have are set to their defaults."""
         usual = RunSettings()
         if not get_method(method).divide_by_cost:
             settings = replace(settings, schedule=usual.schedule, alpha=usual.alpha, renormalise=usual.renormalise)
@@ -85,7 +85,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The name of the run's directory: readable, with a digest of whatever is not said in it."""
+        """The name of the run's directory: readable, with a digest of all other settings."""
         parts = [self.task, self.method]
         if get_method(self.method).divide_by_cost:
             parts.append(self.settings.schedule)
@@ -98,23 +98,23 @@ class Job:
             if value != usual[name] and name not in ("schedule", "alpha")
         }
         if others or self.task_settings:
-            told = json.dumps([others, dict(self.task_settings)], sort_keys=True)
-            parts.append(hashlib.sha256(told.encode()).hexdigest()[:8])
+            text = json.dumps([others, dict(self.task_settings)], sort_keys=True)
+            parts.append(hashlib.sha256(text.encode()).hexdigest()[:8])
         return "-".join([*parts, f"seed{self.seed}"])
 
     def make_task(self) -> Task:
-        """The problem to be learnt."""
+        """The task."""
         return get_task(self.task, **self.task_settings)
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What the runs of a study have in common.
+    """Settings that the runs of a study share.
 
     Attributes:
         steps: chosen examples of each run.
-        budget: a run also ends when it has spent this. Unlike the budget of a single run it may be passed by the last
-            query: what would fit is not looked for, so the run is the beginning of one with more to spend.
+        budget: a run also ends when it has spent this. Unlike the budget of a single run, the last query may exceed
+            it: so the run is the beginning of one with a larger budget.
         settings: of every run, before an entry's changes.
         task_settings: arguments of the task.
     """
@@ -150,7 +150,7 @@ class Setup:
         settings: Mapping[str, Any] | None = None,
         quick: bool = False,
     ) -> Self:
-        """The publication's setup, or a quick one, with some of it changed."""
+        """The paper's setup, or a quick one, with changes."""
         usual = {"steps": _QUICK_STEPS, "seeds": 2} if quick else {"steps": _STEPS.get(task, 500), "seeds": 3}
         return cls(
             task,
@@ -172,12 +172,12 @@ class Setup:
         return Job.of(self.task, entry.method, seed, settings, self.task_settings)
 
     def jobs(self, entries: Sequence[Entry]) -> list[Job]:
-        """All runs, each once; the first seed's come first, so that an unfinished study compares what is comparable."""
+        """All runs, each once; the first seed's come first, so that an unfinished study compares equal seeds."""
         every = [self.job(entry, seed) for seed in self.numbers for entry in entries]
         return list({job.name: job for job in every}.values())
 
     def ended(self, state: RunState) -> bool:
-        """Whether a run is as long as it is to be, and was measured there."""
+        """Whether a run has its full length, and was measured there."""
         if not state.evaluations or state.evaluations[-1].step != state.step or state.running:
             return False
         return self.spent(state) or state.step >= min(self.steps, state.settings.pool)
@@ -189,7 +189,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Result:
-    """A run as far as it got."""
+    """A run, finished or not."""
 
     job: Job
     folder: Path
@@ -198,7 +198,9 @@ class Result:
     @property
     def curve(self) -> Curve:
         """Error on the test examples against accumulated cost."""
-        return curve_of(self.state)
+        curve = self.state.error_curve()
+        assert curve is not None, "a result was measured at least once"
+        return curve
 
     def counts(self, first: int = 1, last: int | None = None) -> list[int]:
         """Chosen examples of each level, of all steps or of some (from 1, both ends included)."""
@@ -207,12 +209,6 @@ class Result:
             if query.step is not None and first <= query.step and (last is None or query.step <= last):
                 found[query.level] += 1
         return found
-
-
-def curve_of(state: RunState) -> Curve:
-    """A run's errors and what had been spent by then."""
-    every = [(e.cost, e.metrics["relative_l2"]) for e in state.measurements]
-    return Curve(tuple(cost for cost, _ in every), tuple(error for _, error in every))
 
 
 def results(setup: Setup, entries: Sequence[Entry], runs: Path) -> dict[str, list[Result]]:
@@ -228,7 +224,7 @@ def results(setup: Setup, entries: Sequence[Entry], runs: Path) -> dict[str, lis
 
 
 def read(job: Job, runs: Path) -> RunState | None:
-    """What is known of a run, None if it has not begun; nothing is locked."""
+    """The state of a run, None if it does not exist; nothing is locked."""
     folder = runs / job.name
     if not is_run(folder):
         return None
@@ -238,20 +234,20 @@ def read(job: Job, runs: Path) -> RunState | None:
 
 
 def check_settings(job: Job, state: RunState, folder: Path) -> None:
-    """Raise unless a directory holds the run that its name says: defaults may have changed since."""
+    """Raise unless a directory has a run with the job's settings: defaults may have changed since it was named."""
     wanted, have = job.settings.as_json(), state.settings.as_json()
     different = [f"{name} {have[name]} instead of {wanted[name]}" for name in wanted if have[name] != wanted[name]]
     if different:
         raise MrafnoError(
-            f"study: {folder} holds a run with other settings: {', '.join(different)}. Give these with --setting, move "
+            f"study: {folder} has a run with other settings: {', '.join(different)}. Give these with --setting, move "
             "the run away, or choose another folder with --out."
         )
 
 
-def run_job(job: Job, runs: Path, setup: Setup, heard: Callable[[RunState, str], None]) -> RunState:
-    """Begin a run or go on with it, until it is as long as it is to be.
+def run_job(job: Job, runs: Path, setup: Setup, watch: Callable[[RunState, str], None]) -> RunState:
+    """Create or continue a run until it has its full length.
 
-    ``heard`` is told where the run is and in which phase, often; KeyboardInterrupt from there ends the run for now.
+    ``watch`` is called with the state and the phase; a KeyboardInterrupt that it raises stops the run.
     """
     folder = runs / job.name
     task = job.make_task()
@@ -262,22 +258,22 @@ def run_job(job: Job, runs: Path, setup: Setup, heard: Callable[[RunState, str],
     with run:
         check_settings(job, run.state, folder)
 
-        def watch(phase: str, done: float | None = None) -> None:
+        def on_phase(phase: str, done: float | None = None) -> None:
             del done
-            heard(run.state, phase)
+            watch(run.state, phase)
             # Every round of the loop begins with this phase.
             if phase == "simulating" and run.state.step < last and setup.spent(run.state):
-                raise _SpentError
+                raise _BudgetSpentError
 
         last = setup.steps
         while not setup.ended(run.state):
             try:
-                run.advance(total_steps=last, watch=watch)
+                run.advance(total_steps=last, watch=on_phase)
                 break
-            except _SpentError:
-                last = run.state.step  # to learn and to measure there, as at the end of every run
+            except _BudgetSpentError:
+                last = run.state.step  # train and measure there, as at the end of every run
         return run.state
 
 
-class _SpentError(Exception):
+class _BudgetSpentError(Exception):
     """A run has spent its budget."""

@@ -1,4 +1,4 @@
-"""What a solve on each mesh costs, measured, beside the publication's figures."""
+"""Measured cost of one solve on each mesh, beside the paper's figures."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,17 @@ from rich.progress import Progress
 from mrafno._version import __version__
 from mrafno.data.cache import make_inputs
 from mrafno.errors import MrafnoError
-from mrafno.plot.figures import Cells, bars_figure, write_page
-from mrafno.studies.curves import Spread
-from mrafno.studies.pages import NOTHING, as_table, pm, write_json
+from mrafno.plot.bars import bars_figure
+from mrafno.plot.text import counted, mesh_name
+from mrafno.report.html import Cells, write_page
+from mrafno.studies.summary import NOTHING, Spread, as_table, pm, write_json
 from mrafno.tasks import TASKS, Task, get_task
 from mrafno.tasks.costs import PUBLISHED, MeasuredCosts, measure_costs
 
 _LEAD = (
-    "Seconds of one solve on each mesh, solves one at a time and the meshes taking turns, and their ratio to the "
-    "coarsest mesh beside the one of the publication (Li et al. 2024), by which runs here count cost. The "
-    "publication's solvers and machine were others, so the ratios need not be the same."
+    "Seconds of one solve on each mesh, measured one at a time with the meshes in turn, and the ratio to the coarsest "
+    "mesh beside the paper's (Li et al. 2024), which is the cost that runs use. The paper used other solvers on "
+    "another machine, so the ratios need not agree."
 )
 
 
@@ -43,7 +44,7 @@ def costs_study(names: Sequence[str], out: Path, *, solves: int = 100, seeds: in
                 bar.advance(ticket)
     cells = cost_cells(tasks, measured)
     console = Console()
-    console.print(as_table(f"Cost of one solve: {solves} solves, {_times(seeds)}", cells))
+    console.print(as_table(f"Cost of one solve: {solves} solves, {counted(seeds, 'measurement')}", cells))
     summary = {
         "study": "costs", "version": __version__, "solves": solves, "seeds": seeds, "note": note,
         "tasks": {name: _as_json(tasks[name], some) for name, some in measured.items()},
@@ -62,14 +63,13 @@ def measure(task: Task, solves: int, seed: int, folder: Path) -> MeasuredCosts:
         if values.pop("identity") == task.identity:
             return MeasuredCosts(tuple(values.pop("seconds")), tuple(values.pop("bias")), **values)
     found = measure_costs(task, make_inputs(task, solves, seed, progress=False))
-    folder.mkdir(parents=True, exist_ok=True)
     write_json(file, {**asdict(found), "identity": task.identity})
     return found
 
 
 def cost_cells(tasks: Mapping[str, Task], measured: Mapping[str, Sequence[MeasuredCosts]]) -> Cells:
     """A row for each task and mesh."""
-    lines = [["task", "mesh", "ms", "cost ratio", "published", "distance from finest"]]
+    lines = [["task", "mesh", "ms", "cost ratio", "paper", "distance from finest"]]
     for name, some in measured.items():
         for level, shape in enumerate(tasks[name].resolutions):
             finest = level == tasks[name].levels - 1
@@ -77,7 +77,7 @@ def cost_cells(tasks: Mapping[str, Task], measured: Mapping[str, Sequence[Measur
             lines.append(
                 [
                     "" if level else name,
-                    "x".join(map(str, shape)),
+                    mesh_name(shape),
                     pm(Spread.of([m.seconds[level] for m in some]), ".2f", 1e3),
                     pm(Spread.of([m.ratios[level] for m in some]), ".1f") if level else "1",
                     f"{PUBLISHED[name][level]:g}",
@@ -94,20 +94,16 @@ def _sections(
     names, ours, published = [], [], []
     for name, some in measured.items():
         for level in range(1, tasks[name].levels):
-            names.append(f"{name} {'x'.join(map(str, tasks[name].resolutions[level]))}")
+            names.append(f"{name} {mesh_name(tasks[name].resolutions[level])}")
             spread = Spread.of([m.ratios[level] for m in some])
             ours.append((spread.mean, spread.deviation or 0.0))
             published.append((PUBLISHED[name][level], 0.0))
     text = (
-        f"Means{' and standard deviations' if seeds > 1 else ''} of {_times(seeds)} of {solves} solves. Distance: "
-        "relative L2 distance of the coarse solution from the finest one, at the coarse mesh's points."
+        f"Means{' and standard deviations' if seeds > 1 else ''} of {counted(seeds, 'measurement')} of {solves} solves "
+        "each. Distance: relative L2 distance of the coarse solution from the finest one, at the coarse mesh's points."
     )
-    figure = bars_figure(names, {"measured": ours, "publication": published}, "cost, the coarsest mesh being 1")
-    return [("The table", text, cells), ("Ratios", "Against the coarsest mesh of the same problem.", figure)]
-
-
-def _times(seeds: int) -> str:
-    return "one measurement" if seeds == 1 else f"{seeds} measurements"
+    figure = bars_figure(names, {"measured": ours, "paper": published}, "cost, relative to the coarsest mesh")
+    return [("The table", text, cells), ("Ratios", "Relative to the coarsest mesh of the same task.", figure)]
 
 
 def _as_json(task: Task, some: Sequence[MeasuredCosts]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Error against accumulated cost, methods by seeds: which of them learns most for its money.
+"""Comparison of error against accumulated cost, methods by seeds.
 
 Between measurements the logarithm of the error is a straight line over the cost (:mod:`mrafno.analysis.curves`). The
 mean curve of a method is the mean of its seeds' errors at equal costs, over the costs that all of them have reached.
@@ -13,34 +13,20 @@ import numpy as np
 from mrafno.analysis.curves import Curve, area, at_costs, common_costs, cost_to_reach, round_errors
 from mrafno.errors import MrafnoError
 from mrafno.studies.active import Result
+from mrafno.studies.summary import Spread
 
-#: Methods whose choices weigh information against cost; the others are what they are compared with.
+#: Methods of the paper and of this package that weigh information against cost; the others are baselines.
 OURS = ("mra-uhat", "mra-u", "mra-auto")
-#: The method whose final error and cost others are measured by.
+#: The method whose final error and cost are the reference for savings.
 REFERENCE = "random-high"
-#: The part of a shared cost range over which methods are compared: its end, since at its beginning all are the same.
+#: Share of the common cost range over which methods are compared: its end, since all start equal.
 PART = 2 / 3
 _POINTS = 2001
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Mean and standard deviation (ddof = 1; None of a single value) of n values."""
-
-    mean: float
-    deviation: float | None
-    n: int
-
-    @staticmethod
-    def of(values: Sequence[float]) -> "Spread":
-        """Of at least one value."""
-        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
-        return Spread(float(np.mean(values)), deviation, len(values))
-
-
-@dataclass(frozen=True)
 class MeanCurve:
-    """The mean of some curves where all are known, and the lowest and highest of them."""
+    """The mean of curves where all are known, with the lowest and the highest."""
 
     curve: Curve
     lowest: Curve
@@ -61,7 +47,7 @@ class MeanCurve:
 
 @dataclass(frozen=True)
 class Reach:
-    """What an error cost: over those seeds that reached it, of ``n``."""
+    """Cost to reach an error, over those of ``n`` seeds that reached it."""
 
     error: float
     cost: Spread | None
@@ -70,7 +56,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Row:
-    """One method's line.
+    """A row of the table: one method.
 
     Attributes:
         steps: of the shortest and the longest run.
@@ -92,7 +78,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Pair:
-    """Ours against another method over the last two thirds of the costs that both mean curves have.
+    """A method of ours against a baseline over the last two thirds of the costs that both mean curves have.
 
     Attributes:
         share: of these costs at which ours has the lower mean error.
@@ -110,7 +96,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Saving:
-    """What a method needs for the error that the reference has at its end, as a part of what that cost.
+    """Cost of a method to reach the reference's final error, as a share of the reference's cost.
 
     Attributes:
         ratio: from the mean curves; None if it was not reached.
@@ -124,7 +110,7 @@ class Saving:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything that the study says."""
+    """All results of the study."""
 
     means: dict[str, MeanCurve]
     rows: tuple[Row, ...]
@@ -135,10 +121,10 @@ class Comparison:
 
 
 def compare(results: Mapping[str, Sequence[Result]], errors: Sequence[float] | None = None) -> Comparison:
-    """Sum up runs by label.
+    """Summarise runs by label.
 
     Args:
-        errors: for which the costs are asked; round numbers if none are given.
+        errors: to reach; round numbers if none are given.
     """
     if not results:
         raise MrafnoError("study: no run has been measured yet, so there is nothing to compare.")
@@ -156,13 +142,13 @@ def compare(results: Mapping[str, Sequence[Result]], errors: Sequence[float] | N
 
 
 def errors_to_reach(curves: Sequence[Curve]) -> tuple[float, ...]:
-    """Round numbers between the error that all begin with and the lowest that any of them has."""
+    """Round numbers between the lowest initial error and the lowest error of any curve."""
     low = min(min(curve.errors) for curve in curves)
     return tuple(round_errors(low, min(curve.errors[0] for curve in curves), most=5))
 
 
 def area_costs(curves: Sequence[Curve]) -> tuple[float, ...]:
-    """Costs up to which areas are compared: what all have reached, what half of them have, what two have."""
+    """Costs up to which areas are compared: those that all, half and two of the curves have reached."""
     ends = sorted(curve.costs[-1] for curve in curves)
     chosen = {ends[0], ends[len(ends) // 2], ends[-min(2, len(ends))]}
     return tuple(sorted(cost for cost in chosen if cost > 0))
@@ -226,7 +212,7 @@ def _row(
 
 
 def as_json(comparison: Comparison, results: Mapping[str, Sequence[Result]]) -> dict[str, Any]:
-    """The comparison and every run's curve, as JSON values (through dataclasses.asdict by who writes them)."""
+    """The comparison and every run's curve, as dataclasses and JSON values."""
     return {
         "methods": comparison.rows,
         "errors": comparison.errors,

@@ -1,4 +1,4 @@
-"""The study of curves in the terminal and as a page."""
+"""The study of error against cost: tables and figure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,17 +7,19 @@ import plotly.graph_objects as go
 
 from mrafno.analysis.curves import at_costs
 from mrafno.errors import MrafnoError
-from mrafno.plot.figures import Cells, Section
-from mrafno.report.figures import Line, Style, error_figure, method_styles
+from mrafno.plot.errors import Line, error_figure
+from mrafno.plot.style import Style, method_styles
+from mrafno.report.html import Cells, Section
 from mrafno.run.methods import METHODS
 from mrafno.studies.active import Entry
 from mrafno.studies.curves import REFERENCE, Comparison, MeanCurve, Pair, Reach, as_json, compare
-from mrafno.studies.pages import NOTHING, Study, pm
+from mrafno.studies.pages import Study
+from mrafno.studies.summary import NOTHING, pm
 
 #: Points of a line in the figure, and how many of them have a marker.
 _POINTS, _MARKERS = 80, 12
 _PAPER = (
-    "The publication (Li et al. 2024) reports an advantage of its own methods, u and u-hat, over random and coreset "
+    "The paper (Li et al. 2024) reports an advantage of its own methods, u and u-hat, over random and coreset "
     "choices at equal cost, and says that without annealed costs choices are often stuck at the coarse mesh."
 )
 
@@ -27,12 +29,12 @@ def entries(methods: str) -> list[Entry]:
     found = [Entry.parse(text) for text in methods.split(",") if text.strip()] or [Entry(m, m) for m in METHODS]
     labels = [entry.label for entry in found]
     if twice := {label for label in labels if labels.count(label) > 1}:
-        raise MrafnoError(f"study: {', '.join(sorted(twice))} is named twice.")
+        raise MrafnoError(f"study: {', '.join(sorted(twice))} is given twice. Give each method once.")
     return found
 
 
 def curves_study(study: Study, methods: str = "", errors: Sequence[float] | None = None) -> None:
-    """Run what is missing, then report error against cost."""
+    """Do the missing runs, then report error against cost."""
     found = study.results(entries(methods))
     comparison = compare(found.runs, errors)
     tables = _tables(comparison, study.meshes, found.each)
@@ -54,7 +56,7 @@ def curves_study(study: Study, methods: str = "", errors: Sequence[float] | None
 def _tables(
     comparison: Comparison, meshes: Sequence[str], each: str, short: bool = False
 ) -> list[tuple[str, str, Cells]]:
-    """Heading, explanation and cells; ``short`` leaves out what a terminal has no room for."""
+    """Heading, explanation and cells; ``short`` leaves out what does not fit a terminal."""
     tables: list[tuple[str, str, Cells]] = [
         (
             "At the end of the runs",
@@ -69,8 +71,8 @@ def _tables(
     ]
     if comparison.errors:
         text = (
-            "Where the error first was at or below the number at the top. A dash: no run reached it. In brackets: how "
-            "many did, if not all."
+            "Cost at which the error was first at or below the number at the top. A dash: no run reached it. In "
+            "brackets: how many did, if not all."
         )
         tables.append(("Cost to reach an error", text, reach_cells(comparison)))
     if comparison.pairs:
@@ -157,7 +159,7 @@ def mean_figure(means: Mapping[str, MeanCurve], styles: Mapping[str, Style], tas
         sizes[label] = _marker_sizes(costs)
     figure = error_figure(lines, f"a coarsest solve of {task} is 1")
     for trace in figure.select_traces(lambda trace: trace.name in sizes):
-        # The legend would show the mean size of all markers, so it has a line of its own that is nowhere.
+        # The legend would show the mean size of all markers, so it has an empty trace of its own.
         figure.add_scatter(
             x=[None], y=[None], name=trace.name, legendgroup=trace.legendgroup, showlegend=trace.showlegend,
             **styles[trace.name].scatter(),
@@ -167,14 +169,14 @@ def mean_figure(means: Mapping[str, MeanCurve], styles: Mapping[str, Style], tas
 
 
 def band_text(means: Mapping[str, MeanCurve]) -> str:
-    """What lines and bands are."""
+    """A sentence that explains lines and bands."""
     if all(mean.n == 1 for mean in means.values()):
         return "Every line is one run."
     return "Lines are means over runs, bands reach from the lowest run to the highest."
 
 
 def _drawn_costs(costs: Sequence[float], least: float) -> list[float]:
-    """Costs where a line has points: on a logarithmic axis, from ``least`` on, it has to run as interpolated too."""
+    """Costs at which a line is drawn: dense enough to follow the interpolation on a logarithmic axis too."""
     last = costs[-1]
     between = np.geomspace(least, last, _POINTS)[:-1].tolist() if last > least else []
     every = np.linspace(0, len(costs) - 1, min(_POINTS, len(costs))).round().astype(int)
@@ -182,6 +184,6 @@ def _drawn_costs(costs: Sequence[float], least: float) -> list[float]:
 
 
 def _marker_sizes(costs: Sequence[float]) -> list[float]:
-    """A few markers tell lines apart; one at every point would hide them."""
+    """Marker sizes, zero but for a few markers: one at every point would hide the lines."""
     marked = {int(np.searchsorted(costs, cost)) for cost in np.linspace(costs[0], costs[-1], _MARKERS)}
     return [7.0 if i in marked else 0.0 for i in range(len(costs))]

@@ -1,10 +1,10 @@
-"""Five ways of inference on the same fixed examples: the publication's Table 1.
+"""Five kinds of inference on the same fixed examples: Table 1 of the paper.
 
-Each run draws 400 inputs. Once, 200 are simulated on the finest mesh and 200 on the coarsest (``mixed``); once, all 400
-on the coarsest (``coarse``). Every method learns from both sets and is measured on the same 200 fine test examples.
+Each run draws 400 inputs. In the mix ``mixed`` 200 are simulated on the finest mesh and 200 on the coarsest; in
+``coarse`` all 400 on the coarsest. Every method is trained on both mixes and measured on the same 200 test examples of
+the finest mesh.
 
-A run's result is a file of its own, named by what determines it, so a study that was interrupted goes on where it
-stopped.
+The result of a run is a file, named by everything that determines it, so an interrupted study continues.
 """
 
 import json
@@ -25,16 +25,16 @@ from mrafno.data.dataset import Dataset
 from mrafno.errors import MrafnoError
 from mrafno.grids import Array
 from mrafno.simulation.executors import process_pool
-from mrafno.storage.files import write_json
+from mrafno.studies.summary import write_json
 from mrafno.surrogate import SURROGATES, get_surrogate
 from mrafno.surrogate.out_of_fold import Watch
 from mrafno.tasks import Task, get_task
 
-#: The order of the table, which is the publication's.
+#: In the order of the paper's table.
 METHODS = ("point", "dropout", "sgld", "svi", "ensemble")
 MIXES = ("mixed", "coarse")
 TEST_SEED = 10_000
-#: Test examples of the first seed whose predictions are kept for the page.
+#: Test examples of the first seed whose predictions are shown on the page.
 SHOWN = 3
 
 #: Li et al. (2024), Table 1: relative L2, NLL, and error increase in percent when fine examples become coarse.
@@ -58,7 +58,7 @@ PAPER: dict[str, dict[str, tuple[float, float | None, float]]] = {
 
 @dataclass(frozen=True)
 class Setup:
-    """What is studied; everything here is part of a run's name."""
+    """Settings of the study; all are part of a run's name."""
 
     task: str
     preset: str = "fast"
@@ -68,7 +68,7 @@ class Setup:
 
     @staticmethod
     def quick(task: str, preset: str = "fast") -> "Setup":
-        """A study that shows that everything works, in a minute or two, and nothing about accuracy."""
+        """A study that takes a minute or two, and shows that everything works and nothing about accuracy."""
         return Setup(task, preset, examples=20, tests=20, iterations=60)
 
 
@@ -93,14 +93,14 @@ def jobs(setup: Setup, methods: Sequence[str], seeds: int) -> list[Job]:
     """All runs of a study, the first seed's first."""
     for method in methods:
         if method not in SURROGATES:
-            raise MrafnoError(f"unknown method {method!r}. The known ones are {', '.join(METHODS)}.")
+            raise MrafnoError(f"study: unknown method {method!r}. The known ones are {', '.join(METHODS)}.")
     if setup.task not in PAPER:
-        raise MrafnoError(f"the fixed study knows {' and '.join(PAPER)}, not {setup.task!r}.")
+        raise MrafnoError(f"study: the fixed-data study has the tasks {' and '.join(PAPER)}, not {setup.task!r}.")
     return [Job(setup, method, seed, mix) for seed in range(seeds) for method in methods for mix in MIXES]
 
 
 def examples(task: Task, setup: Setup, seed: int, mix: str, *, progress: bool = False) -> Dataset:
-    """A run's training examples; the same inputs whatever the mix."""
+    """A run's training examples; the inputs are the same for both mixes."""
     f = task.sample(2 * setup.examples, seed=seed)
     fine = setup.examples if mix == "mixed" else 0
     coarse = task.restrict(f[fine:], 0), solve_examples(task, f[fine:], 0, progress=progress)
@@ -112,7 +112,7 @@ def examples(task: Task, setup: Setup, seed: int, mix: str, *, progress: bool = 
 
 
 def run_job(job: Job, folder: Path, watch: Watch | None = None) -> dict[str, Any]:
-    """One run: its result, from its file if it is there, else computed and kept."""
+    """The result of a run, from its file if that exists, else computed and written."""
     path = folder / job.file
     if path.exists():
         return dict(json.loads(path.read_text()))
@@ -152,8 +152,8 @@ def run_study(
 ) -> list[dict[str, Any]]:
     """All results, in the order of ``todo``.
 
-    One worker uses all cores for one run after another; more of them share the cores, which is faster altogether and
-    slower for each. ``watch`` hears of the progress inside a run (with one worker), ``done`` of every finished one.
+    One worker uses all cores for one run after another; several share the cores, which is faster for the whole study.
+    ``watch`` is called with the progress inside a run (with one worker only), ``done`` after every run.
     """
     results: dict[Job, dict[str, Any]] = {}
     if workers == 1:
@@ -181,7 +181,7 @@ def run_study(
 
 @dataclass(frozen=True)
 class Row:
-    """One method's line of the table: means and standard deviations over seeds."""
+    """A row of the table: means and standard deviations of a method over seeds."""
 
     method: str
     seeds: int
@@ -194,7 +194,7 @@ class Row:
 
 
 def table(results: Sequence[dict[str, Any]]) -> list[Row]:
-    """Results summed up per method."""
+    """Results summarised by method."""
     rows = []
     for method in METHODS:
         mixed, coarse = (

@@ -1,6 +1,5 @@
-"""What a person sees of the fixed-data study: progress, a table, a JSON file and a page."""
+"""The fixed-data study: progress, table, JSON file and page."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,12 +8,16 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from mrafno.data.cache import solve_examples
 from mrafno.errors import MrafnoError
-from mrafno.plot.figures import Cells, bars_figure, calibration_figure, prediction_figure, write_page
+from mrafno.plot.bars import bars_figure
+from mrafno.plot.errors import calibration_figure
+from mrafno.plot.fields import prediction_figure
+from mrafno.plot.text import counted, duration
+from mrafno.report.html import Cells, write_page
 from mrafno.studies.fixed import PAPER, SHOWN, TEST_SEED, Job, Row, Setup, examples, jobs, run_study, table
+from mrafno.studies.summary import Spread, as_table, pm, write_json
 from mrafno.tasks import get_task
 
 _HEAD = ("method", "relative L2", "NLL", "per value", "coarse only", "90 % cover", "fit")
@@ -23,11 +26,11 @@ _HEAD = ("method", "relative L2", "NLL", "per value", "coarse only", "90 % cover
 def run_and_report(
     task: str, methods: Sequence[str], seeds: int, out: Path, preset: str, workers: int, quick: bool
 ) -> None:
-    """Run what is missing of a study, then print its table and write ``TASK.json`` and ``TASK.html``."""
+    """Do the missing runs, then print the table and write ``TASK.json`` and ``TASK.html``."""
     setup = Setup.quick(task, preset) if quick else Setup(task, preset)
     todo = jobs(setup, methods, seeds)
     if out.exists() and not out.is_dir():
-        raise MrafnoError(f"{out} is a file. Give a folder with --out.")
+        raise MrafnoError(f"study: {out} is a file. Give a folder with --out.")
     console = Console()
     _simulate(setup, seeds)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -36,7 +39,7 @@ def run_and_report(
         inner = bar.add_task("", total=100, visible=workers == 1)
 
         def watch(job: Job, share: float, loss: float, error: float) -> None:
-            out_of_fold = f", held-in error {error:.4f}" if np.isfinite(error) else ""
+            out_of_fold = f", out-of-fold error {error:.4f}" if np.isfinite(error) else ""
             text = f"{job.method} {job.mix} seed {job.seed}: loss {loss:.3f}{out_of_fold}"
             bar.update(inner, completed=int(100 * share), description=text)
 
@@ -44,27 +47,24 @@ def run_and_report(
             bar.advance(whole)
             if not bar.console.is_terminal:
                 error = result["metrics"]["relative_l2"]
-                bar.console.print(f"{job.method} {job.mix} seed {job.seed}: {error:.4f} in {result['seconds']:.0f} s")
+                bar.console.print(
+                    f"{job.method} {job.mix} seed {job.seed}: {error:.4f} in {duration(result['seconds'])}"
+                )
 
         results = run_study(todo, out, workers=workers, watch=watch, done=done)
     rows = table(results)
     cells = as_cells(task, rows)
-    printed = Table(
-        *cells[0],
-        title=f"{task}: {setup.examples} + {setup.examples} examples, {_runs(seeds)} (in brackets: the publication)",
-    )
-    for line in cells[1:]:
-        printed.add_row(*line)
-    console.print(printed)
+    size = f"{setup.examples} + {setup.examples} examples, {counted(seeds, 'run')}"
+    console.print(as_table(f"{task}: {size} (in brackets: the paper)", cells))
     summary = {"setup": asdict(setup), "rows": [asdict(row) for row in rows], "paper": PAPER[task]}
-    (out / f"{task}.json").write_text(json.dumps(summary, indent=1))
+    write_json(out / f"{task}.json", summary)
     page = out / f"{task}.html"
     write_study_page(page, setup, rows, cells, results)
     console.print(f"Results: {out / (task + '.json')}. Page: {page.resolve().as_uri()}")
 
 
 def _simulate(setup: Setup, seeds: int) -> None:
-    """Have all examples in the cache before the runs start, with a bar of their own."""
+    """Simulate all examples into the cache before the runs start."""
     task = get_task(setup.task)
     solve_examples(task, task.sample(setup.tests, seed=TEST_SEED), task.levels - 1)
     for seed in range(seeds):
@@ -73,31 +73,27 @@ def _simulate(setup: Setup, seeds: int) -> None:
 
 
 def as_cells(task: str, rows: Sequence[Row]) -> Cells:
-    """The table as text, the publication's figures in brackets."""
+    """The table as text, with the paper's figures in brackets."""
     lines = [_HEAD]
     for row in rows:
         error, nll, increase = PAPER[task][row.method]
         lines.append(
             (
                 row.method,
-                f"{_pm(row.error, '.4f')} ({error:.4f})",
-                _pm(row.nll, ".0f") + (f" ({nll:g})" if nll is not None else ""),
-                _pm(row.nll_per_value, ".2f"),
-                f"{_pm(row.increase, '+.0f')} % ({increase:+g} %)",
+                f"{_pm(row, row.error, '.4f')} ({error:.4f})",
+                _pm(row, row.nll, ".0f") + (f" ({nll:g})" if nll is not None else ""),
+                _pm(row, row.nll_per_value, ".2f"),
+                f"{_pm(row, row.increase, '+.0f')} % ({increase:+g} %)",
                 f"{100 * row.coverage['0.9']:.1f} %",
-                f"{row.seconds:.0f} s",
+                duration(row.seconds),
             )
         )
     return lines
 
 
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
-
-
-def _pm(value: tuple[float, float], form: str) -> str:
+def _pm(row: Row, value: tuple[float, float], form: str) -> str:
     mean, deviation = value
-    return f"{mean:{form}}" + (f" ± {deviation:{form.removeprefix('+')}}" if deviation else "")
+    return pm(Spread(mean, deviation or None, row.seeds), form)
 
 
 def write_study_page(
@@ -116,7 +112,7 @@ def write_study_page(
     sections: list[tuple[str, str, Any]] = [
         (
             "The table",
-            f"Mean and standard deviation over {_runs(rows[0].seeds)}, the publication's in brackets. NLL: of "
+            f"Mean and standard deviation over {counted(rows[0].seeds, 'run')}, the paper's in brackets. NLL: of "
             "a test function in normalised units, every value under its own Gaussian, summed over values. Coarse only: "
             "change of the error when the fine examples become coarse ones.",
             cells,
@@ -129,14 +125,14 @@ def write_study_page(
                 {
                     f"{half} examples": [row.error for row in rows],
                     f"{2 * setup.examples} coarse examples": [(float(np.mean(coarse[n])), 0.0) for n in names],
-                    "publication": [(paper[n][0], 0.0) for n in names],
+                    "paper": [(paper[n][0], 0.0) for n in names],
                 },
                 "relative L2 error",
             ),
         ),
         (
             "Calibration",
-            "How many values lie inside the central intervals that each method states.",
+            "Share of the values inside each method's central intervals.",
             calibration_figure({row.method: row.coverage for row in rows}),
         ),
     ]
@@ -151,4 +147,4 @@ def write_study_page(
             figure = prediction_figure(task.grids[-1], f[i, -1], truth[i, -1], mean[i, -1], std[i, -1], task.axis_names)
             sections.append((f"{result['job']['method']}: test input {i}", "On the finest mesh, one run.", figure))
     lead = f"{setup.task}, preset {setup.preset}, {half} examples, {setup.tests} test examples."
-    write_page(path, f"Five ways of inference: {setup.task}", lead, sections)
+    write_page(path, f"Five kinds of inference: {setup.task}", lead, sections)

@@ -1,28 +1,25 @@
-"""What all studies of runs write: a table in the terminal, ``OUT/NAME.json`` and ``OUT/NAME.html``."""
+"""Output of the studies of active learning: tables in the terminal, ``OUT/NAME.json`` and ``OUT/NAME.html``."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from mrafno._version import __version__
 from mrafno.errors import MrafnoError
-from mrafno.plot.figures import Cells, Section, write_page
+from mrafno.plot.text import counted, mesh_name
+from mrafno.report.html import Cells, Section, write_page
 from mrafno.run.methods import METHODS
 from mrafno.simulation.processes import cores
-from mrafno.storage import files
 from mrafno.studies.active import Entry, Result, Setup, results
-from mrafno.studies.curves import Spread
 from mrafno.studies.progress import display
-from mrafno.studies.runner import do_runs, prepare
+from mrafno.studies.runner import prepare, run_jobs
+from mrafno.studies.summary import as_table, write_json
 from mrafno.tasks import Task, get_task
 
-#: In a table, where there is no number.
-NOTHING = "-"
-#: In words, what settings are that nobody has set.
+#: What None means, by setting.
 _DEFAULTS = {
     "targets": "all", "candidates": "all", "lease": "none", "inference": "of the method", "first": "as the later ones",
     "brief": "by the number of examples",
@@ -30,8 +27,8 @@ _DEFAULTS = {
 
 
 @dataclass(frozen=True)
-class Found:
-    """Runs by label, and what went wrong by the run's name."""
+class StudyRuns:
+    """The runs of a study by label, and the reasons of failures by run."""
 
     runs: dict[str, list[Result]]
     failures: dict[str, str]
@@ -43,7 +40,7 @@ class Found:
 
     @property
     def each(self) -> str:
-        """How many runs each mean is over, in words."""
+        """In words, the number of runs of each label."""
         numbers = sorted({len(some) for some in self.runs.values()})
         if numbers == [1]:
             return "one run each"
@@ -52,13 +49,13 @@ class Found:
 
 @dataclass(frozen=True)
 class Study:
-    """A study's setup and where it goes.
+    """A study's setup and its output folder.
 
     Attributes:
         out: folder of the page, the JSON file and, in ``runs``, the runs.
         workers: runs at a time; None for one per core.
         note: how the settings were chosen, printed on the page.
-        run: without, only what is there is reported.
+        run: whether to do missing runs; if not, only existing ones are reported.
     """
 
     name: str
@@ -68,22 +65,22 @@ class Study:
     note: str = ""
     run: bool = True
 
-    def results(self, entries: Sequence[Entry]) -> "Found":
-        """Do what is missing, and return what there is."""
+    def results(self, entries: Sequence[Entry]) -> "StudyRuns":
+        """Do the missing runs, and return all that were measured."""
         if self.out.exists() and not self.out.is_dir():
-            raise MrafnoError(f"{self.out} is a file. Give a folder with --out.")
+            raise MrafnoError(f"study: {self.out} is a file. Give a folder with --out.")
         runs = self.out / "runs"
         failures: dict[str, str] = {}
         if self.run:
             todo, workers = self.setup.jobs(entries), self.workers or cores()
             prepare(todo, runs, workers)
-            with display(todo, self.setup, Console(stderr=True)) as heard:
-                failures = do_runs(todo, runs, self.setup, workers=workers, heard=heard)
+            with display(todo, self.setup, Console(stderr=True)) as watch:
+                failures = run_jobs(todo, runs, self.setup, workers=workers, watch=watch)
         found = results(self.setup, entries, runs)
         if not found:
             reasons = "".join(f" {name}: {reason}" for name, reason in list(failures.items())[:1])
-            raise MrafnoError(f"study: {runs} holds no run of this study that has been measured.{reasons}")
-        return Found(found, failures)
+            raise MrafnoError(f"study: {runs} has no run of this study that was measured.{reasons}")
+        return StudyRuns(found, failures)
 
     def write(
         self,
@@ -92,34 +89,34 @@ class Study:
         sections: Sequence[Section],
         tables: Sequence[tuple[str, Cells]],
         summary: Mapping[str, Any],
-        found: "Found",
+        found: "StudyRuns",
     ) -> None:
-        """Print the tables, write the JSON file and the page, and say where they are."""
+        """Print the tables, and write the JSON file and the page."""
         console = Console()
         for heading, cells in tables:
             console.print(as_table(heading, cells))
         self.out.mkdir(parents=True, exist_ok=True)
-        told = {"study": self.name, "version": __version__, **self._described(found.runs), **summary}
-        write_json(self.out / f"{self.name}.json", told)
+        values = {"study": self.name, "version": __version__, **self._described(found.runs), **summary}
+        write_json(self.out / f"{self.name}.json", values)
         page = self.out / f"{self.name}.html"
         write_page(page, title, lead, [*sections, *self._what_was_run(found.runs)])
         console.print(f"Results: {self.out / (self.name + '.json')}. Page: {page.resolve().as_uri()}", soft_wrap=True)
         if found.failures:
             said = " ".join(f"{name}: {reason}" for name, reason in list(found.failures.items())[:3])
             raise MrafnoError(
-                f"study: {len(found.failures)} of the runs did not get through; the page shows them as far as "
-                f"they got. {said} The same call tries them again."
+                f"study: {counted(len(found.failures), 'run')} failed; the page shows them up to there. {said} The "
+                "same call tries them again."
             )
 
     @property
     def task(self) -> Task:
-        """The problem."""
+        """The task."""
         return get_task(self.setup.task, **self.setup.task_settings)
 
     @property
     def meshes(self) -> list[str]:
         """The task's meshes, coarse to fine."""
-        return ["x".join(map(str, shape)) for shape in self.task.resolutions]
+        return [mesh_name(shape) for shape in self.task.resolutions]
 
     def _described(self, found: Mapping[str, Sequence[Result]]) -> dict[str, Any]:
         s = self.setup
@@ -135,12 +132,12 @@ class Study:
         }
 
     def _what_was_run(self, found: Mapping[str, Sequence[Result]]) -> list[Section]:
-        """How the runs were made, and how their settings were chosen."""
+        """The settings of the runs, and how they were chosen."""
         s = self.setup
         task = self.task
         runs = [r for some in found.values() for r in some]
         scheduled = sorted({_schedule(r) for r in runs if METHODS[r.job.method].divide_by_cost})
-        chosen = f" {self.note}" if self.note else " How that was chosen, nobody has said (--note)."
+        chosen = f" {self.note}" if self.note else " How that was chosen is not recorded (--note)."
         rate = f"Cost schedule of methods that have one: {', '.join(scheduled)}.{chosen} " if scheduled else self.note
         unfinished = [r.job.name for r in runs if not s.ended(r.state)]
         if unfinished:
@@ -163,32 +160,3 @@ def _shown(name: str, value: Any) -> str:
     if value is None:
         return _DEFAULTS.get(name, "of the preset")
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def as_table(title: str, cells: Cells) -> Table:
-    """Cells for the terminal, the first row being the heading."""
-    table = Table(title=title, title_justify="left")
-    for place, heading in enumerate(cells[0]):
-        table.add_column(heading, justify="right" if place else "left", no_wrap=not place)
-    for row in cells[1:]:
-        table.add_row(*row)
-    return table
-
-
-def pm(value: Spread | None, form: str = ".4f", scale: float = 1.0) -> str:
-    """Mean and standard deviation."""
-    if value is None:
-        return NOTHING
-    text = f"{value.mean * scale:{form}}"
-    return text if value.deviation is None else f"{text} ± {value.deviation * scale:{form}}"
-
-
-def write_json(path: Path, values: Any) -> None:
-    """Dataclasses and what JSON has; the file is replaced as a whole."""
-    files.write_json(path, values, indent=1, default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON value")

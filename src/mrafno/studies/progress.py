@@ -1,4 +1,4 @@
-"""What people see while the runs of a study are done: one display in a terminal, plain lines elsewhere."""
+"""Progress of a study's runs: bars in a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -8,53 +8,53 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from mrafno.studies.active import Job, Setup
-from mrafno.studies.runner import Heard, News
+from mrafno.studies.runner import RunProgress, Watcher
 
-#: Seconds between the plain lines about a run.
-_EVERY = 60.0
+#: Seconds between plain lines of a run.
+_LINE_SECONDS = 60.0
 
 
 @contextmanager
-def display(todo: Sequence[Job], setup: Setup, console: Console) -> Iterator[Heard]:
-    """Something to tell the news to; ``console`` is for what people watch, not for results."""
+def display(todo: Sequence[Job], setup: Setup, console: Console) -> Iterator[Watcher]:
+    """A watcher of runs that shows their progress on a console."""
     if console.is_terminal:
         with _Bars(todo, setup, console) as bars:
-            yield bars.heard
+            yield bars.watch
     else:
-        yield _Lines(len(todo), console).heard
+        yield _Lines(len(todo), console).watch
 
 
-def _told(job: Job, news: News) -> str:
-    error = "" if news.error is None else f", error {news.error:.4f}"
-    return f"{job.name}: step {news.step}, cost {news.cost:g}{error}"
+def _progress_line(job: Job, progress: RunProgress) -> str:
+    error = "" if progress.error is None else f", error {progress.error:.4f}"
+    return f"{job.name}: step {progress.step}, cost {progress.cost:g}{error}"
 
 
 class _Lines:
-    """A line when a run ends, and about every running one once a minute."""
+    """A line when a run ends, and once a minute for every running one."""
 
     def __init__(self, number: int, console: Console) -> None:
         self.number, self.console = number, console
         self.ended = 0
         self.last: dict[str, float] = {}
 
-    def heard(self, job: Job, news: News) -> None:
+    def watch(self, job: Job, progress: RunProgress) -> None:
         now = time.monotonic()
-        if news.phase == "kept":
+        if progress.phase == "kept":
             self.ended += 1
-        elif news.phase in ("ended", "failed"):
+        elif progress.phase in ("ended", "failed"):
             self.ended += 1
-            what = "done" if news.phase == "ended" else f"FAILED ({news.reason})"
-            self._print(f"[{self.ended}/{self.number}] {_told(job, news)}, {what}")
-        elif now - self.last.setdefault(job.name, now) > _EVERY:
+            what = "done" if progress.phase == "ended" else f"FAILED ({progress.reason})"
+            self._print(f"[{self.ended}/{self.number}] {_progress_line(job, progress)}, {what}")
+        elif now - self.last.setdefault(job.name, now) > _LINE_SECONDS:
             self.last[job.name] = now
-            self._print(_told(job, news))
+            self._print(_progress_line(job, progress))
 
     def _print(self, line: str) -> None:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class _Bars:
-    """A bar for all steps of all runs, and one for each that is running."""
+    """A bar for all steps of all runs, and one for each running one."""
 
     def __init__(self, todo: Sequence[Job], setup: Setup, console: Console) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -73,22 +73,22 @@ class _Bars:
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
-    def heard(self, job: Job, news: News) -> None:
-        over = news.phase in ("ended", "kept", "failed")
-        # A run that ended early, by its budget or its pool, has no more steps to wait for.
-        self.steps[job.name] = self.setup.steps if over else news.step
+    def watch(self, job: Job, progress: RunProgress) -> None:
+        over = progress.phase in ("ended", "kept", "failed")
+        # A run that ended early, by its budget or its pool, counts as complete.
+        self.steps[job.name] = self.setup.steps if over else progress.step
         if over:
             self.ended += 1
             if job.name in self.bars:
                 self.progress.remove_task(self.bars.pop(job.name))
-            if news.phase == "failed":
-                self.progress.console.print(f"{job.name} failed: {news.reason}", markup=False)
+            if progress.phase == "failed":
+                self.progress.console.print(f"{job.name} failed: {progress.reason}", markup=False)
         else:
             if job.name not in self.bars:
                 self.bars[job.name] = self.progress.add_task("", total=self.setup.steps)
-            error = "" if news.error is None else f", error {news.error:.4f}"
-            text = f"  {job.method} seed {job.seed}: {news.phase}, cost {news.cost:g}{error}"
-            self.progress.update(self.bars[job.name], completed=news.step, description=text)
+            error = "" if progress.error is None else f", error {progress.error:.4f}"
+            text = f"  {job.method} seed {job.seed}: {progress.phase}, cost {progress.cost:g}{error}"
+            self.progress.update(self.bars[job.name], completed=progress.step, description=text)
         self._describe()
 
     def _describe(self) -> None:

@@ -1,4 +1,4 @@
-"""Which meshes are asked for, and when: queries of each mesh in each stage of the runs."""
+"""Queries of each mesh in each stage of the runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,26 +8,25 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from mrafno.plot.figures import BLACK, Cells, Section
-from mrafno.report.figures import level_styles
+from mrafno.plot.style import PLAIN, level_styles
+from mrafno.report.html import Cells, Section
 from mrafno.run.methods import METHODS
 from mrafno.studies.active import Entry, Result
-from mrafno.studies.curves import Spread
 from mrafno.studies.curves_report import entries
-from mrafno.studies.pages import Study, pm
+from mrafno.studies.pages import Study
+from mrafno.studies.summary import Spread, pm
 
 STAGES = 5
 _COLUMNS = 4
-_PATTERNS = ("", "/", "x", ".", "+", "|")
 _PAPER = (
-    "The publication (Li et al. 2024) anneals costs so that the fine mesh is not over-penalised at the early stage, "
+    "The paper (Li et al. 2024) anneals costs so that the fine mesh is not over-penalised at the early stage, "
     "and says that otherwise choices are often stuck at the coarse mesh."
 )
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Steps from the first to the last, both included, and queries of each level in them over the runs."""
+    """Steps from first to last, both included, and the queries of each level in them."""
 
     first: int
     last: int
@@ -35,7 +34,7 @@ class Stage:
 
 
 def queries_study(study: Study, methods: str = "", stages: int = STAGES) -> None:
-    """Run what is missing, then report which meshes were asked for."""
+    """Do the missing runs, then report the queries of each mesh."""
     chosen = (
         entries(methods)
         if methods
@@ -50,8 +49,8 @@ def queries_study(study: Study, methods: str = "", stages: int = STAGES) -> None
         ("Stage by stage", "A bar is a stage; means over runs.", stages_figure(counted, study.meshes)),
         (heading, text, cells),
     ]
-    left_out = "" if methods else "; methods that have no choice are left out"
-    lead = f"Which meshes each method asks for, and when{left_out}. {_PAPER}"
+    left_out = "" if methods else "; methods that use one mesh only are left out"
+    lead = f"Queries of each mesh, by method and stage{left_out}. {_PAPER}"
     title = f"Queries: {study.setup.task}"
     study.write(
         title, lead, sections, [(f"{heading}, {found.each}", short)], {"stages": counted, "meshes": study.meshes}, found
@@ -63,7 +62,7 @@ def _steps(runs: Mapping[str, Sequence[Result]]) -> int:
 
 
 def stage_bounds(steps: int, stages: int) -> list[tuple[int, int]]:
-    """First and last step of each stage, as equal as whole numbers can be; no stage is empty."""
+    """First and last step of stages of nearly equal length; no stage is empty."""
     ends = [round(steps * i / min(stages, steps)) for i in range(min(stages, steps) + 1)]
     return [(first + 1, last) for first, last in pairwise(ends)]
 
@@ -104,14 +103,14 @@ def stages_figure(counted: Mapping[str, Sequence[Stage]], meshes: Sequence[str])
         for level, (mesh, style) in enumerate(zip(meshes, level_styles(len(meshes)), strict=True)):
             figure.add_bar(
                 x=names, y=[stage.counts[level].mean for stage in some], name=mesh, legendgroup=mesh,
-                marker={"color": style.colour, "pattern": {"shape": _PATTERNS[level % 6], "fgcolor": "white"}},
+                marker=style.bar(level),
                 showlegend=place == 0, hovertemplate="%{y:.1f}", row=place // columns + 1, col=place % columns + 1,
             )  # fmt: skip
     figure.update_yaxes(title_text="queries", col=1)
     figure.update_xaxes(tickangle=-35)
     figure.update_annotations(font_size=14)
     figure.update_layout(
-        barmode="stack", height=120 + 230 * rows, template="plotly_white", font={"color": BLACK},
+        barmode="stack", height=120 + 230 * rows, **PLAIN,
         margin={"l": 60, "r": 20, "t": 60, "b": 90},
         legend={"orientation": "h", "y": -0.32 / rows, "title_text": "mesh"},
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Doing the runs of a study that are missing: several at a time, in processes with one thread each."""
+"""Do the missing runs of a study: several at a time, in processes with one thread each."""
 
 import contextlib
 import os
@@ -24,13 +24,12 @@ from mrafno.studies.active import Job, Setup, read, run_job
 
 
 @dataclass(frozen=True)
-class News:
-    """How far a run is.
+class RunProgress:
+    """Progress of a run.
 
     Attributes:
         error: at the last measurement.
-        phase: what it is doing, or ``ended``, ``kept`` (there was nothing left to do), or ``failed``, of which
-            ``reason`` says more.
+        phase: of the run, or ``ended``, ``kept`` (it was complete before), or ``failed`` for a ``reason``.
     """
 
     step: int
@@ -40,37 +39,37 @@ class News:
     reason: str = ""
 
     @staticmethod
-    def of(state: RunState | None, phase: str, reason: str = "") -> "News":
-        """Of a run that may not have begun."""
+    def of(state: RunState | None, phase: str, reason: str = "") -> "RunProgress":
+        """From the state of a run; None if it does not exist yet."""
         if state is None:
-            return News(0, 0.0, None, phase, reason)
+            return RunProgress(0, 0.0, None, phase, reason)
         error = state.measurements[-1].metrics["relative_l2"] if state.measurements else None
-        return News(state.step, state.cost, error, phase, reason)
+        return RunProgress(state.step, state.cost, error, phase, reason)
 
 
-Heard = Callable[[Job, News], None]
+Watcher = Callable[[Job, RunProgress], None]
 
 
-def do_runs(todo: Sequence[Job], runs: Path, setup: Setup, *, workers: int, heard: Heard) -> dict[str, str]:
-    """Do what is missing of the runs, and return what went wrong, by the run's name, when all others are done.
+def run_jobs(todo: Sequence[Job], runs: Path, setup: Setup, *, workers: int, watch: Watcher) -> dict[str, str]:
+    """Do the missing runs, and return the reasons of failures by run; a failure does not stop the others.
 
-    Interrupting ends all runs where they are; the same call goes on with them. One worker is this process.
+    Ctrl-C stops all runs; the same call continues them. One worker is this process.
     """
     left = []
     for job in todo:
         state = read(job, runs)
         if state is not None and setup.ended(state):
-            heard(job, News.of(state, "kept"))
+            watch(job, RunProgress.of(state, "kept"))
         else:
             left.append(job)
     runs.mkdir(parents=True, exist_ok=True)
     if workers == 1 or not left:
-        return _here(left, runs, setup, heard)
-    return _elsewhere(left, runs, setup, min(workers, len(left)), heard)
+        return _run_in_this_process(left, runs, setup, watch)
+    return _run_in_workers(left, runs, setup, min(workers, len(left)), watch)
 
 
 def prepare(todo: Sequence[Job], runs: Path, workers: int) -> None:
-    """Have the first examples of all runs in the cache: once for all methods, on all workers, with a bar of its own."""
+    """Simulate the initial and test examples of all runs into the cache, once for all methods, on all workers."""
     known = set()
     for job in todo:
         if (runs / job.name).exists():
@@ -90,16 +89,16 @@ def prepare(todo: Sequence[Job], runs: Path, workers: int) -> None:
 # In this process.
 
 
-def _here(todo: Sequence[Job], runs: Path, setup: Setup, heard: Heard) -> dict[str, str]:
+def _run_in_this_process(todo: Sequence[Job], runs: Path, setup: Setup, watch: Watcher) -> dict[str, str]:
     failures = {}
     with _one_thread():
         for job in todo:
-            reporter = _Reporter(lambda news, job=job: heard(job, news))  # type: ignore[misc]
+            reporter = _Reporter(lambda progress, job=job: watch(job, progress))  # type: ignore[misc]
             try:
-                heard(job, News.of(run_job(job, runs, setup, reporter), "ended"))
+                watch(job, RunProgress.of(run_job(job, runs, setup, reporter), "ended"))
             except Exception as error:
-                failures[job.name] = _why(error, job, runs)
-                heard(job, News.of(reporter.state, "failed", failures[job.name]))
+                failures[job.name] = _reason(error, job, runs)
+                watch(job, RunProgress.of(reporter.state, "failed", failures[job.name]))
     return failures
 
 
@@ -114,91 +113,92 @@ def _one_thread() -> Iterator[None]:
 
 
 class _Reporter:
-    """Passes on where a run is when that changes."""
+    """Sends the progress of a run when its phase changes."""
 
-    def __init__(self, tell: Callable[[News], None], stop: Callable[[], bool] = lambda: False) -> None:
-        self.tell, self.stop = tell, stop
+    def __init__(self, send: Callable[[RunProgress], None], stop: Callable[[], bool] = lambda: False) -> None:
+        self.send, self.stop = send, stop
         self.state: RunState | None = None
         self.phase = ""
 
     def __call__(self, state: RunState, phase: str) -> None:
         if self.stop():
             raise KeyboardInterrupt
-        # The same phase comes again and again while a surrogate is trained; each step has several phases.
+        # While a surrogate is trained the same phase is reported many times; each step has several phases.
         if phase != self.phase:
             self.state, self.phase = state, phase
-            self.tell(News.of(state, phase))
+            self.send(RunProgress.of(state, phase))
 
 
 # In processes of their own.
 
 
-class _Child:
-    """What a worker process knows of its parent; set when it starts."""
+class _WorkerState:
+    """State of a worker process, set when it starts."""
 
-    news: Any = None
+    progress: Any = None
     stop: Any = None
     parent: int = 0
 
     @classmethod
     def orphaned(cls) -> bool:
-        """Whether the parent was killed, which it cannot say itself."""
+        """Whether the parent was killed."""
         return os.getppid() != cls.parent
 
 
-def _elsewhere(todo: Sequence[Job], runs: Path, setup: Setup, workers: int, heard: Heard) -> dict[str, str]:
+def _run_in_workers(todo: Sequence[Job], runs: Path, setup: Setup, workers: int, watch: Watcher) -> dict[str, str]:
     context = get_context("spawn")
-    news, stop = context.Queue(), context.Event()
+    progress, stop = context.Queue(), context.Event()
     failures = {}
-    with ProcessPool(workers, initializer=_begin, initargs=(news, stop, os.getpid())) as pool:
-        futures: dict[Future[News], int] = {
-            pool.submit(_do, number, job, runs, setup): number for number, job in enumerate(todo)
+    with ProcessPool(workers, initializer=_start_worker, initargs=(progress, stop, os.getpid())) as pool:
+        futures: dict[Future[RunProgress], int] = {
+            pool.submit(_run_in_worker, number, job, runs, setup): number for number, job in enumerate(todo)
         }
         waiting = set(futures)
         try:
             while waiting:
                 done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-                for number, one in _arrived(news):
-                    heard(todo[number], one)
+                for number, one in _received(progress):
+                    watch(todo[number], one)
                 for future in done:
                     job = todo[futures[future]]
                     try:
-                        heard(job, future.result())
+                        watch(job, future.result())
                     except BrokenProcessPool:
                         raise MrafnoError(
                             "study: a worker process died; if memory ran out, use fewer --workers. Nothing is lost: "
-                            "the same call goes on where this one stopped."
+                            "the same call continues the runs."
                         ) from None
                     except Exception as error:
-                        failures[job.name] = _why(error, job, runs)
-                        heard(job, News.of(read(job, runs), "failed", failures[job.name]))
+                        failures[job.name] = _reason(error, job, runs)
+                        watch(job, RunProgress.of(read(job, runs), "failed", failures[job.name]))
         finally:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
     return failures
 
 
-def _arrived(news: Any) -> Iterator[tuple[int, News]]:
+def _received(progress: Any) -> Iterator[tuple[int, RunProgress]]:
     with contextlib.suppress(queue.Empty):
         while True:
-            yield news.get_nowait()
+            yield progress.get_nowait()
 
 
-def _begin(news: Any, stop: Any, parent: int) -> None:
-    """Of a worker process."""
+def _start_worker(progress: Any, stop: Any, parent: int) -> None:
+    """Initialise a worker process."""
     torch.set_num_threads(1)
-    _Child.news, _Child.stop, _Child.parent = news, stop, parent
+    _WorkerState.progress, _WorkerState.stop, _WorkerState.parent = progress, stop, parent
 
 
-def _do(number: int, job: Job, runs: Path, setup: Setup) -> News:
+def _run_in_worker(number: int, job: Job, runs: Path, setup: Setup) -> RunProgress:
     reporter = _Reporter(
-        lambda news: _Child.news.put((number, news)), lambda: _Child.stop.is_set() or _Child.orphaned()
+        lambda progress: _WorkerState.progress.put((number, progress)),
+        lambda: _WorkerState.stop.is_set() or _WorkerState.orphaned(),
     )
-    return News.of(run_job(job, runs, setup, reporter), "ended")
+    return RunProgress.of(run_job(job, runs, setup, reporter), "ended")
 
 
-def _why(error: Exception, job: Job, runs: Path) -> str:
-    """An error in words; of one that nobody foresaw, the traceback goes to a file beside the run."""
+def _reason(error: Exception, job: Job, runs: Path) -> str:
+    """The reason of a failure; the traceback of an unexpected error is written to a file beside the run."""
     if isinstance(error, MrafnoError):
         return str(error)
     file = runs / f"{job.name}.error.txt"

@@ -1,4 +1,4 @@
-"""How fast costs come in: both decays of the cost schedule at several rates, for one method."""
+"""Cost schedules: both decays at several rates, for one method."""
 
 from collections.abc import Sequence
 
@@ -8,16 +8,17 @@ from plotly.subplots import make_subplots
 
 from mrafno.acquisition.cost import Schedule, annealed_cost, cost_shares
 from mrafno.errors import MrafnoError
-from mrafno.plot.figures import BLACK, BLUE, GREEN, ORANGE, Cells, Section
-from mrafno.report.figures import AMBER, GREY, PURPLE, SKY, Style
+from mrafno.plot.style import AMBER, BLACK, BLUE, GREEN, GREY, ORANGE, PLAIN, PURPLE, SKY, Style
+from mrafno.report.html import Cells, Section
 from mrafno.run.methods import get_method
 from mrafno.studies.active import Entry
 from mrafno.studies.curves import Comparison, as_json, compare
 from mrafno.studies.curves_report import area_cells, band_text, mean_figure
-from mrafno.studies.pages import Study, pm
+from mrafno.studies.pages import Study
+from mrafno.studies.summary import pm
 from mrafno.tasks.base import Task
 
-#: The publication's grid.
+#: The rates of the paper.
 ALPHAS = (0.002, 0.005, 0.01, 0.02, 0.5, 1.0)
 DECAYS: tuple[Schedule, ...] = ("exp", "sigmoid")
 _LOOKS = (
@@ -25,7 +26,7 @@ _LOOKS = (
     (AMBER, "longdash", "triangle-up"), (SKY, "solid", "star"), (BLACK, "dash", "cross"), (GREY, "dot", "pentagon"),
 )  # fmt: skip
 _PAPER = (
-    "The publication (Li et al. 2024) anneals costs so that the fine mesh is not over-penalised at the early stage, "
+    "The paper (Li et al. 2024) anneals costs so that the fine mesh is not over-penalised at the early stage, "
     "and leaves the choice of the rate to hand tuning. The larger alpha, the sooner costs count in full."
 )
 
@@ -42,7 +43,7 @@ def schedule_entries(method: str, alphas: Sequence[float]) -> list[Entry]:
 
 
 def schedules_study(study: Study, method: str = "mra-uhat", alphas: Sequence[float] = ALPHAS) -> None:
-    """Run what is missing, then report what each schedule leads to."""
+    """Do the missing runs, then report the results of each schedule."""
     found = study.results(schedule_entries(method, alphas))
     comparison = compare(found.runs)
     cells = schedule_cells(comparison, study.meshes)
@@ -60,13 +61,13 @@ def schedules_study(study: Study, method: str = "mra-uhat", alphas: Sequence[flo
     text = "Divided by the cost at the top, up to which it reaches: the mean error on the way."
     sections.append(("Area under the curve", text, areas))
     for decay in DECAYS:
-        text = "What a solve on each mesh counts at each step; grey and dotted is the true share of its cost."
+        text = "Weight of a solve on each mesh at each step; grey and dotted is the true share of its cost."
         figure = weights_figure(study.task, decay, alphas, study.setup.steps, study.meshes)
         sections.append((f"The schedule: {decay}", text, figure))
     lead = (
         f"{method} with two decays of the equal start, exp(-alpha t) and 2 (1 - sigmoid(alpha t)), {found.each}. "
         f"{_PAPER} An alpha that is read off this page was chosen on these test "
-        "examples: say so where it is reported."
+        "examples; report it as such."
     )
     summary = {"method": method, "alphas": list(alphas), **as_json(comparison, found.runs)}
     printed = [(f"{method}: at the end of the runs", cells), ("Area under the curve / cost", areas)]
@@ -74,7 +75,7 @@ def schedules_study(study: Study, method: str = "mra-uhat", alphas: Sequence[flo
 
 
 def alpha_styles(alphas: Sequence[float]) -> dict[str, Style]:
-    """A look for every rate, by its text."""
+    """A style for every rate, by its text."""
     return {f"{alpha:g}": Style(*_LOOKS[i % len(_LOOKS)]) for i, alpha in enumerate(dict.fromkeys(alphas))}
 
 
@@ -93,7 +94,7 @@ def weights_figure(
 ) -> go.Figure:
     """Annealed cost weights against the step, a panel for each mesh."""
     shares = cost_shares(task.costs)
-    # Fast rates are over within a few steps.
+    # Fast rates change within a few steps.
     at = np.unique(np.concatenate([np.arange(1, min(steps, 20) + 1), np.linspace(1, steps, 200)]))
     figure = make_subplots(
         1, len(meshes), subplot_titles=[f"mesh {mesh}" for mesh in meshes], shared_yaxes=True, horizontal_spacing=0.04
@@ -113,7 +114,7 @@ def weights_figure(
     figure.update_yaxes(range=[0, 1.02])
     figure.update_yaxes(title_text="weight of one solve's cost", col=1)
     figure.update_layout(
-        height=400, template="plotly_white", font={"color": BLACK}, margin={"l": 60, "r": 20, "t": 60, "b": 50},
+        height=400, **PLAIN, margin={"l": 60, "r": 20, "t": 60, "b": 50},
         legend={"title_text": "alpha"},
     )  # fmt: skip
     return figure

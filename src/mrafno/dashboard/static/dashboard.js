@@ -1,5 +1,5 @@
-// The page: a list of runs, or one of them, asked for again every two seconds and changed in place.
-// Whatever comes from a run is text, and gets into the page as textContent alone.
+// The page: the list of runs, or one run, polled every two seconds and updated in place.
+// Text from runs is only ever set as textContent, never as markup.
 "use strict";
 
 const POLL = 2000;
@@ -7,11 +7,11 @@ const byId = (id) => document.getElementById(id);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const touch = matchMedia("(pointer: coarse)");
 
-// Asking.
+// Requests.
 
 const known = new Map(); // address -> { tag, data }
 
-/** What is at an address, and whether it is new; an unchanged one costs the server next to nothing. */
+/** Response for an address, and whether it is new; unchanged ones are revalidated by their ETag. */
 async function ask(address) {
   const before = known.get(address);
   const headers = before ? { "If-None-Match": before.tag } : {};
@@ -27,10 +27,10 @@ async function ask(address) {
 
 const api = (what, values) => `/api/${what}?${new URLSearchParams(values)}`;
 
-// Where we are: /?run=NAME&query=ID&channel=N
+// The address: /?run=NAME&query=ID&channel=N
 
 let route = {};
-let visit = 0; // answers to questions of an earlier visit are late
+let visit = 0; // responses to requests of an earlier visit are ignored
 
 function place(values) {
   const given = Object.entries(values).filter(([, value]) => value !== null && value !== undefined);
@@ -54,7 +54,7 @@ function arrive() {
   if (other && visit > 1) byId(route.run === undefined ? "list-title" : "title").focus();
 }
 
-/** What was on the page of one run does not belong on that of another. */
+/** Clears the content of the previous run. */
 function leave() {
   for (const plot of document.querySelectorAll(".plot")) if (window.Plotly) Plotly.purge(plot);
   for (const id of ["figures", "panels", "keys", "running"]) byId(id).replaceChildren();
@@ -74,26 +74,26 @@ function show(part) {
 
 let timer = 0;
 
-/** Ask, show, and do so again a little later. */
+/** Polls the server and updates the page. */
 async function refresh(now, first = false) {
   clearTimeout(timer);
   let pause = POLL;
   try {
     if (!document.hidden || first) pause = await (route.run === undefined ? refreshList(now) : refreshRun(now));
-    if (now === visit) say("");
+    if (now === visit) showStatus("");
   } catch (error) {
     if (now !== visit) return;
     if (error.status === 404 || error.status === 503) {
       byId("missing-text").textContent = error.message;
       show("missing");
     } else {
-      say("No answer from the server; trying again.");
+      showStatus("No response from the server; trying again.");
     }
   }
   if (now === visit) timer = setTimeout(() => refresh(now), pause);
 }
 
-function say(text) {
+function showStatus(text) {
   if (byId("status").textContent !== text) byId("status").textContent = text;
 }
 
@@ -123,7 +123,7 @@ function make(tag, text, attributes = {}) {
   return made;
 }
 
-/** Rows { key, cells: [{ text, href, note, className }] } into a table's body; what stays the same is not touched. */
+/** Rows { key, cells: [{ text, href, note, className }] } into a table's body; unchanged cells are not touched. */
 function fill(body, rows) {
   const old = new Map([...body.rows].map((row) => [row.dataset.key, row]));
   const focused = document.activeElement;
@@ -187,7 +187,7 @@ async function refreshList(now) {
 
 function compare(a, b) {
   const [x, y] = [a[order.by], b[order.by]];
-  if (x === null || y === null) return (x === null) - (y === null); // what is not known comes last, either way
+  if (x === null || y === null) return (x === null) - (y === null); // unknown values are last in both orders
   const sign = typeof x === "number" ? x - y : String(x).localeCompare(String(y), undefined, { numeric: true });
   return (order.down ? -sign : sign) || a.name.localeCompare(b.name, undefined, { numeric: true });
 }
@@ -202,7 +202,7 @@ function drawList() {
       if (key === "name") {
         return { text: run.name, href: place({ run: run.name }), note: run.problem, className: "text" };
       }
-      if (key === "state") return { text: run.brief ?? stateOf(run), className: "words" };
+      if (key === "state") return { text: run.short_state ?? stateOf(run), className: "words" };
       if (key === "changed") return { text: ago(run.changed) };
       const value = run[key];
       return NUMBERS.has(key) ? { text: number(value, key === "error" ? 4 : 6), className: "number" } : { text: value ?? "" };
@@ -226,8 +226,8 @@ function stateOf(run) {
 // A run.
 
 let page = 0;
-let drawnFigures = null; // what the figures on the page were made of
-let shownExample = null; // and the example
+let drawnFigures = null; // the data of the figures on the page
+let shownExample = null; // and of the example
 
 async function refreshRun(now) {
   const run = route.run;
@@ -248,16 +248,16 @@ function drawRun(run) {
   byId("lead").textContent =
     `Task ${run.task}, method ${run.method}, seed ${run.seed}. Created ${when(run.created)}, last change ${ago(run.changed)}.`;
   const measured = run.measured === null ? "not measured yet" : `relative L2, after step ${run.measured}`;
-  const long = run.state.length > 40; // why it stopped, in sentences
+  const long = run.state.length > 40; // the error message with which it stopped
   const problem = [run.problem, long ? run.state : null].filter(Boolean).join(" ");
   byId("problem").textContent = problem;
   byId("problem").hidden = !problem;
   const keys = [
-    ["State", long ? "stopped" : run.state, run.failed ? `${run.failed} gave nothing` : ""],
+    ["State", long ? "stopped" : run.state, run.failed ? `${run.failed} without output` : ""],
     ["Step", String(run.steps), `${run.fits} fits`],
     ["Cost", number(run.cost, 6), "of the chosen examples"],
     ["Error", run.error === null ? "none" : number(run.error), measured],
-    ["Own estimate", run.estimate === null ? "none" : number(run.estimate), "of its error, held-in"],
+    ["Own estimate", run.estimate === null ? "none" : number(run.estimate), "of its error, out-of-fold"],
     ...run.levels.map((level) => [
       `Queries on ${level.mesh}`, String(level.chosen), `and ${level.initial} initial; cost ${number(level.cost)} each`,
     ]),
@@ -281,7 +281,7 @@ function drawRun(run) {
   )));
 }
 
-const KINDS = { pool: "learning: chosen", initial: "learning: initial", test: "testing" };
+const KINDS = { pool: "training: chosen", initial: "training: initial", test: "test" };
 
 function drawRunning(queries) {
   byId("idle").hidden = queries.length > 0;
@@ -394,7 +394,7 @@ async function refreshFigures(now) {
 
 let plotly = null;
 
-/** Four megabytes, so only where there is something to draw. */
+/** Loads plotly.js, four megabytes, when the first figure is drawn. */
 function loadPlotly() {
   plotly ??= new Promise((done, failed) => {
     const script = make("script", undefined, { src: "/static/plotly.js" });
@@ -408,7 +408,7 @@ function loadPlotly() {
   return plotly;
 }
 
-/** Cards with a heading, a text and a figure, each drawn into the place that it had before. */
+/** Cards with a heading, a text and a figure, each updated in place. */
 async function drawCards(box, cards, now) {
   await loadPlotly();
   if (now !== visit) return;
@@ -434,12 +434,12 @@ async function drawCards(box, cards, now) {
   }
 }
 
-/** How every figure looks, by day and by night. */
+/** Layout of every figure, for light and dark mode. */
 function draw(plot, figure) {
   plot.figure = figure;
   const [ink, rule, ground] = dark.matches ? ["#e8e8e8", "#3a3f46", "#16181b"] : ["#222222", "#dfe3ea", "#ffffff"];
   const { data, layout } = JSON.parse(JSON.stringify(figure).replaceAll('"#222222"', JSON.stringify(ink)));
-  // Names come from runs, and plotly reads markup in them.
+  // Names come from runs, and plotly interprets markup.
   for (const trace of data) if (trace.name) trace.name = trace.name.replaceAll("<", "&lt;");
   const narrow = plot.clientWidth < 480 && layout.xaxis?.title?.text;
   if (narrow) layout.xaxis.title.text = narrow.replace(/ \(/, "<br>(");
@@ -455,7 +455,7 @@ function draw(plot, figure) {
   Plotly.react(plot, data, { ...layout, ...look }, { displayModeBar: false, responsive: true });
 }
 
-// To begin.
+// Start.
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a");

@@ -88,7 +88,9 @@ def product_along(values: Tensor, matrix: Tensor, axis: int) -> Tensor:
     place = values.ndim - 3 - axis
     before, n, after = values.shape[:place], values.shape[place], values.shape[place + 1 :]
     flat = values.reshape(math.prod(before), n, -1)
-    if flat.shape[2] >= NARROW:
+    columns = flat.shape[2]
+    # When torch.export traces, the number of inputs is symbolic: comparing it would limit the program to one side.
+    if not isinstance(columns, int) or columns >= NARROW:
         return _left(matrix, flat).view(*before, -1, *after)
     together = torch.mm(flat.transpose(1, 2).reshape(-1, n), matrix.T)
     return together.view(len(flat), -1, len(matrix)).transpose(1, 2).reshape(*before, -1, *after)

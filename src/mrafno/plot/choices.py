@@ -1,0 +1,83 @@
+"""Figures of what a run chose and why: queries per mesh, cost schedule, utilities."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from mrafno.plot.style import legend_below, level_styles
+
+
+def counts_figure(counts: Sequence[Sequence[int]], meshes: Sequence[str]) -> go.Figure:
+    """Number of queries of each mesh after each step: ``counts[level][step]``, steps from 0."""
+    figure = go.Figure()
+    for line, mesh, style in zip(counts, meshes, level_styles(len(meshes)), strict=True):
+        shown = {**style.scatter(), "mode": "lines", "line": {"color": style.colour, "dash": style.dash, "shape": "hv"}}
+        figure.add_scatter(x=list(range(len(line))), y=list(line), name=mesh, showlegend=True, **shown)
+    figure.update_xaxes(**step_axis(len(counts[0]) - 1))
+    figure.update_yaxes(title_text="queries so far", rangemode="tozero")
+    return legend_below(figure, 380)
+
+
+def schedule_figure(
+    steps: Sequence[int], weights: Sequence[Sequence[float]], true: Sequence[float], meshes: Sequence[str]
+) -> go.Figure:
+    """Cost weight of each mesh at each step, ``weights[step][level]``, and true cost share, ``true[level]``."""
+    figure = go.Figure()
+    for level, (mesh, style) in enumerate(zip(meshes, level_styles(len(meshes)), strict=True)):
+        look = {**style.scatter(), "mode": "lines"}
+        figure.add_scatter(x=list(steps), y=[row[level] for row in weights], name=mesh, showlegend=True, **look)
+        figure.add_hline(y=true[level], line={"color": style.colour, "dash": "dot", "width": 1})
+    figure.update_xaxes(**step_axis(max(steps)))
+    figure.update_yaxes(title_text="weight of one solve's cost", range=[0, 1.02])
+    return legend_below(figure, 380)
+
+
+def utility_figure(
+    steps: Sequence[int],
+    best: Sequence[Sequence[float | None]],
+    chosen: Sequence[int],
+    meshes: Sequence[str],
+    axis: str,
+    costs: Sequence[Sequence[float]] | None = None,
+) -> go.Figure:
+    """Best utility of each mesh at each step, ``best[step][level]``, with filled markers where the mesh was chosen.
+
+    Args:
+        axis: title of the utility axis.
+        costs: ``[step][level]``, for a second panel with utilities divided by costs, the criterion of the choice.
+    """
+    panels = [(axis, best)]
+    if costs is not None:
+        divided = [
+            [None if u is None else u / c for u, c in zip(row, line, strict=True)]
+            for row, line in zip(best, costs, strict=True)
+        ]
+        panels.append(("the same per scheduled cost", divided))
+    figure = make_subplots(len(panels), 1, shared_xaxes=True, vertical_spacing=0.08)
+    for row, (title, values) in enumerate(panels, 1):
+        for level, (mesh, style) in enumerate(zip(meshes, level_styles(len(meshes)), strict=True)):
+            look = style.scatter()
+            # Filled markers were chosen; the others are rings, or left out where there are many.
+            mark: dict[str, Any] = {
+                "symbol": [style.marker + ("" if c == level else "-open") for c in chosen],
+                "size": 7,
+            }
+            if len(steps) >= 100:
+                sizes = [4 if c == level else 0 for c in chosen]
+                mark = {"symbol": style.marker, "size": sizes, "opacity": 1, "line_width": 0}
+            look["marker"] = {**mark, "color": style.colour}
+            figure.add_scatter(
+                x=list(steps), y=[line[level] for line in values], name=mesh, legendgroup=mesh,
+                showlegend=row == 1, row=row, col=1, **look,
+            )  # fmt: skip
+        figure.update_yaxes(title_text=title, rangemode="tozero", row=row, col=1)
+    figure.update_xaxes(**{**step_axis(max(steps)), "title_text": ""})
+    figure.update_xaxes(title_text="step", row=len(panels), col=1)
+    return legend_below(figure, 360 if len(panels) == 1 else 600)
+
+
+def step_axis(last: int) -> dict[str, Any]:
+    """Axis of steps, with whole numbers."""
+    return {"title_text": "step", "range": [0, max(last, 1) * 1.03], "dtick": 1 if last < 12 else None}

@@ -1,0 +1,88 @@
+"""Single examples: input, truth, prediction and spread."""
+
+import os
+import shutil
+
+import numpy as np
+
+from mrafno.run.reader import RunReader
+from tests.dashboard.conftest import Client
+from tests.made_runs import real_run
+
+
+def values(trace, key):
+    """Numbers of a figure, however plotly packed them."""
+    found = trace[key]
+    if isinstance(found, dict):
+        import base64
+
+        shape = [int(n) for n in str(found.get("shape", "-1")).split(",")]
+        return np.frombuffer(base64.b64decode(found["bdata"]), np.dtype(found["dtype"])).reshape(shape)
+    return np.array(found)
+
+
+def test_an_example_without_a_checkpoint_has_input_and_truth(client, folder):
+    example = client.json("/api/example?run=first&query=q000004")
+    reader = RunReader(folder / "first")
+    query = reader.state.queries["q000004"]
+    assert [panel["heading"] for panel in example["panels"]] == ["input", "output: truth"]
+    source, output = (panel["figure"]["data"][0] for panel in example["panels"])
+    np.testing.assert_allclose(values(source, "y"), reader.input(query)[0], rtol=1e-6)
+    np.testing.assert_allclose(values(output, "y"), reader.output(query)[0], rtol=1e-6)
+    assert (example["before"], example["after"]) == (None, "q000005")
+    assert "no checkpoint" in example["text"]
+
+
+def test_an_example_in_two_dimensions_and_one_that_is_running(client, folder):
+    reader = RunReader(folder / "flat")
+    example = client.json("/api/example?run=flat&query=q000006")
+    assert [panel["heading"] for panel in example["panels"]] == ["input", "truth"]
+    field = values(example["panels"][1]["figure"]["data"][0], "z")
+    # A picture's rows are the second axis.
+    np.testing.assert_allclose(field.T, reader.output(reader.state.queries["q000006"])[0], rtol=1e-6)
+    running = client.json("/api/example?run=deep%2Fer%2Fsecond&query=q000008")
+    assert [panel["heading"] for panel in running["panels"]] == ["input"]
+    assert running["status"] == "not answered"
+    failed = client.json("/api/example?run=first&query=q000006")
+    assert failed["reason"] == "<script>alert(1)</script> no convergence"
+
+
+def test_an_example_has_mean_and_spread_of_the_checkpoint(tmp_path, tmp_path_factory, serve, monkeypatch):
+    shutil.copytree(real_run(tmp_path_factory), tmp_path / "real")
+    client, reader = Client(serve(tmp_path)), RunReader(tmp_path / "real")
+    query = reader.state.of_kind("test")[1]
+    prediction = reader.predict(reader.input(query)[None], query.level)
+    calls = []
+    predict = RunReader.predict
+    monkeypatch.setattr(RunReader, "predict", lambda *args: calls.append(args) or predict(*args))
+    address = f"/api/example?run=real&query={query.id}"
+    example = client.json(address)
+    panels = {panel["heading"]: panel["figure"]["data"][0] for panel in example["panels"]}
+    assert list(panels) == ["input", "truth", "mean", "spread: standard deviation", "mean minus truth"]
+    np.testing.assert_allclose(values(panels["mean"], "z").T, prediction.mean[0, 0], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(values(panels["spread: standard deviation"], "z").T, prediction.std[0, 0], rtol=1e-5)
+    truth = reader.output(query)
+    error = np.linalg.norm(prediction.mean[0] - truth) / np.linalg.norm(truth)
+    assert f"Relative L2 error {error:.4g}." in example["text"]
+    # Once for a checkpoint, and again when there is another one.
+    assert client.json(address) == example
+    assert len(calls) == 1
+    os.utime(tmp_path / "real" / "surrogate" / "surrogate.json")
+    assert client.json(address) == example
+    assert len(calls) == 2
+
+
+def test_channels_can_be_selected(client, monkeypatch):
+    monkeypatch.setattr(RunReader, "input", lambda self, query: np.outer([1.0, 2.0, 3.0], np.arange(9.0)))
+    for asked, shown in {"": 2, "&channel=0": 0, "&channel=1": 1, "&channel=7": 2, "&channel=x": 2}.items():
+        example = client.json(f"/api/example?run=first&query=q000005{asked}")
+        assert (example["channel"], example["channels"]) == (shown, 3)
+        np.testing.assert_array_equal(
+            values(example["panels"][0]["figure"]["data"][0], "y"), (shown + 1) * np.arange(9)
+        )
+
+
+def test_an_unknown_query_is_not_found(client):
+    assert client.send("/api/example?run=first&query=q999999").status == 404
+    assert client.send("/api/example?run=first&query=../../x").status == 404
+    assert client.send("/api/example?run=first").status == 404
