@@ -774,7 +774,7 @@ def test_a_change_of_the_working_directory_does_not_redirect_writes(tmp_path, mo
     assert list((tmp_path / "elsewhere").iterdir()) == []
     monkeypatch.chdir(tmp_path)
     reader = Ledger.open("run")
-    assert reader.folder == tmp_path / "run"
+    assert (reader.folder, reader.given) == (tmp_path / "run", Path("run"))
     with Ledger.open("run", write=True) as ledger:
         monkeypatch.chdir(tmp_path / "elsewhere")
         new = ledger.append("trained")

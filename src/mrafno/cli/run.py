@@ -95,7 +95,7 @@ def create(
     In a file of settings the goals, and how simulations run, are kept for `mrafno resume`.
     """
     with _created(_values(ctx)) as it:
-        typer.echo(f"created {it.ledger.folder}")
+        typer.echo(f"created {it.ledger.given}")
 
 
 @app.command(
