@@ -1,4 +1,4 @@
-"""Sets of examples: made once, kept, and never mixed up."""
+"""The cache of examples: each is simulated once and found under its own key only."""
 
 import os
 import subprocess
@@ -56,7 +56,7 @@ def quiet(task, f, level=1, **settings):
     return solve_examples(task, f, level, progress=False, **settings)
 
 
-def test_what_is_cached_is_not_solved_again():
+def test_a_cached_example_is_not_solved_again():
     task = Counting()
     f = task.sample(12)
     first = quiet(task, f)
@@ -92,7 +92,7 @@ def test_levels_are_kept_apart():
     assert task.solved == 10
 
 
-def test_an_interrupted_call_keeps_what_it_made():
+def test_an_interrupted_call_keeps_its_finished_examples():
     task = Counting()
     f = task.sample(50)
     task.fail_at = 30
@@ -135,7 +135,7 @@ def test_the_key_depends_on_every_parameter(tmp_path):
     assert costly.solved == 0
 
 
-def test_a_new_revision_of_the_solver_is_solved_anew(monkeypatch):
+def test_a_new_revision_of_the_solver_is_solved_again(monkeypatch):
     task = Counting()
     f = task.sample(1)
     quiet(task, f)
@@ -225,7 +225,7 @@ def test_a_pool_gives_the_same_numbers(monkeypatch):
     np.testing.assert_array_equal(quiet(task, f, workers=2), task.solve(f, 1))
 
 
-def test_a_failure_in_the_pool_keeps_what_was_finished(monkeypatch, tmp_path):
+def test_a_failure_in_the_pool_keeps_finished_examples(monkeypatch, tmp_path):
     monkeypatch.setattr(examples, "_WORTH_A_POOL", 0.0)
     monkeypatch.setattr(examples, "_CHUNK_SECONDS", 0.0)
     task = Failing()
@@ -234,7 +234,7 @@ def test_a_failure_in_the_pool_keeps_what_was_finished(monkeypatch, tmp_path):
     assert len(files(tmp_path)) >= 10
 
 
-def test_a_function_that_cannot_travel_is_solved_here(monkeypatch):
+def test_a_function_that_cannot_be_pickled_is_solved_in_this_process(monkeypatch):
     monkeypatch.setattr(examples, "_WORTH_A_POOL", 0.0)
     here = os.getpid()
     task = FunctionTask(lambda f, _: f * 0 + os.getpid(), np.zeros((30, 9)), (9,), (1,))

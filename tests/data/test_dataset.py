@@ -1,4 +1,4 @@
-"""Examples per level, and normalisers that know the training examples only."""
+"""Examples per level, and normalisers fitted to training examples only."""
 
 import json
 import math

@@ -25,7 +25,7 @@ def assert_failed(observation, pattern):
     assert observation.seconds >= 0
 
 
-def test_only_ctrl_c_passes():
+def test_only_keyboard_interrupt_is_raised():
     with pytest.raises(KeyboardInterrupt):
         attempt(task_of(interrupts), query_of())
 

@@ -57,7 +57,7 @@ def test_a_limit_ends_a_command_too(scratch):
     assert not alive((scratch / "pid").read_text())
 
 
-def test_what_a_simulation_leaves_behind_does_not_delay_it_for_ever(monkeypatch):
+def test_processes_left_behind_do_not_delay_the_result(monkeypatch):
     monkeypatch.setattr(child_process, "_EXIT_SECONDS", 0.2)
     start = time.monotonic()
     np.testing.assert_array_equal(simulate(task_of(lingers), query_of(), isolate=True).output, 2 * query_of().f)

@@ -82,7 +82,7 @@ def test_a_cluster_gives_what_this_process_gives(cluster, tmp_path):
     assert sorted(read_spool(tmp_path).observations) == sorted(found)
 
 
-def test_functions_without_a_name_travel_to_a_cluster_and_there_into_a_process_of_their_own(cluster):
+def test_lambdas_are_sent_to_a_cluster_and_there_to_a_child_process(cluster):
     task = task_of(lambda f, level: 2 * f)
     with Scheduler(task, partial(dask_executor, cluster.address), limit=60) as simulations:
         simulations.submit(query_of())

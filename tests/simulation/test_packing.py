@@ -25,7 +25,7 @@ def scratch(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_candidates_stay_at_home():
+def test_candidates_are_not_packed():
     task = task_of(double)
     task.inputs = np.zeros((100_000, 1, 9))
     assert len(pack_task(task).data) < 10_000
@@ -35,7 +35,7 @@ def test_candidates_stay_at_home():
     assert without_candidates(shipped) is shipped
 
 
-def test_a_function_without_a_name_travels_with_cloudpickle_only(monkeypatch):
+def test_a_lambda_is_packed_with_cloudpickle_only(monkeypatch):
     task = task_of(lambda f, level: 2 * f)
     task.luggage = np.zeros(10**6)  # more than a pipe holds
     np.testing.assert_array_equal(simulate(task, query_of(), isolate=True).output, 2 * query_of().f)
@@ -54,7 +54,7 @@ def test_what_cannot_be_pickled_is_refused_before_anything_starts(monkeypatch):
         simulate(task, query_of(), isolate=True)
 
 
-def test_a_task_that_does_not_arrive_is_an_error_and_no_failed_query():
+def test_a_task_that_cannot_be_loaded_is_an_error_and_no_failed_query():
     """It would be the same for every query."""
     packed = pack_task(task_of(double))
     gone = PackedTask(packed.name, packed.data.replace(b"tests.simulators", b"tests.nosuchfile"), {})
@@ -87,7 +87,7 @@ def work():
 """
 
 
-def test_a_function_of_the_script_travels_if_the_script_can_be_imported(scratch):
+def test_a_function_of_the_script_is_packed_if_the_script_can_be_imported(scratch):
     script = scratch / "script.py"
     script.write_text(SCRIPT + 'if __name__ == "__main__":\n    work()\n')
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
@@ -96,7 +96,7 @@ def test_a_function_of_the_script_travels_if_the_script_can_be_imported(scratch)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_script_that_works_on_import_is_told_what_to_do(scratch):
+def test_a_script_without_a_main_guard_gets_advice(scratch):
     script = scratch / "script.py"
     script.write_text(SCRIPT + "work()\n")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)

@@ -90,7 +90,7 @@ def test_ctrl_c_in_this_process_is_raised_to_the_caller():
         simulations.submit(query_of())
 
 
-def test_next_waits_no_longer_than_it_is_told(scratch):
+def test_next_waits_no_longer_than_its_timeout(scratch):
     with ThreadPoolExecutor(1) as threads, Scheduler(gated_task(scratch), threads) as simulations:
         simulations.submit(query_of())
         assert simulations.next(0.1) is None
@@ -145,7 +145,7 @@ def test_a_spool_that_cannot_be_made_or_is_a_link_is_refused(scratch):
             Scheduler(task_of(double), InProcess, spool=scratch / spool)
 
 
-def test_a_task_that_cannot_travel_is_refused_before_a_worker_starts(monkeypatch):
+def test_a_task_that_cannot_be_packed_is_refused_before_a_worker_starts(monkeypatch):
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     here = task_of(lambda f, level: 2 * f)
     with Scheduler(here, InProcess) as simulations:
@@ -160,7 +160,7 @@ def test_a_task_that_cannot_travel_is_refused_before_a_worker_starts(monkeypatch
 # Workers that die.
 
 
-def test_a_worker_that_dies_harms_nobody_but_the_culprit(scratch):
+def test_when_a_worker_dies_only_the_query_that_crashed_it_fails(scratch):
     """Nobody knows who it was, so all in flight are tried in processes of their own."""
     with Scheduler(task_of(vanishes_at_two), partial(process_pool, 2), spool=scratch / "spool") as simulations:
         for number in (1, 2, 3):
@@ -188,7 +188,7 @@ def test_a_pool_that_breaks_between_queries_is_replaced():
 @pytest.mark.parametrize(
     "broken", [partial(ProcessPoolExecutor, 1, mp_context=get_context("spawn")), partial(Fake, False)]
 )
-def test_somebody_elses_executor_that_breaks_is_replaced_by_a_pool(broken):
+def test_a_callers_executor_that_breaks_is_replaced_by_a_pool(broken):
     with Scheduler(task_of(vanishes), broken()) as simulations:
         simulations.submit(query_of())
         assert "ended with exit code 3" in simulations.next(60).reason
@@ -201,7 +201,7 @@ def test_what_a_worker_spooled_before_it_died_is_used(scratch):
         assert isinstance(simulations._executor, Fake)
 
 
-def test_a_query_that_loses_every_worker_is_given_up():
+def test_a_query_that_loses_every_worker_fails():
     made = []
 
     def make():
@@ -274,7 +274,7 @@ def test_ctrl_c_in_the_terminal_ends_the_driver_and_its_workers_within_seconds(s
         assert not alive((scratch / "begun1").read_text())
 
 
-def test_closing_ends_what_runs_with_everything_it_started(scratch):
+def test_closing_kills_running_simulations_and_everything_they_started(scratch):
     program = f"import os, pathlib, time; pathlib.Path({str(scratch)!r}, f'pid{{os.getpid()}}').touch(); time.sleep(99)"
     task = CommandTask([sys.executable, "-c", program, "{input}", "{output}"], INPUTS, (5, 9), (1, 4))
     simulations = Scheduler(task, partial(process_pool, 1))
@@ -289,7 +289,7 @@ def test_closing_ends_what_runs_with_everything_it_started(scratch):
     assert simulations.running() == []
 
 
-def test_cancelling_takes_back_what_has_not_begun_and_closing_can_wait(scratch):
+def test_cancelling_affects_only_queries_that_have_not_begun_and_closing_can_wait(scratch):
     spool = scratch / "spool"
     simulations = Scheduler(gated_task(scratch), partial(ThreadPoolExecutor, 1), spool=spool)
     for number in (1, 2, 3):
@@ -302,7 +302,7 @@ def test_cancelling_takes_back_what_has_not_begun_and_closing_can_wait(scratch):
     assert list(read_spool(spool).observations) == ["q000001"]
 
 
-def test_somebody_elses_executor_is_not_closed():
+def test_a_callers_executor_is_not_closed():
     with ThreadPoolExecutor(1) as threads:
         Scheduler(task_of(double), threads).close()
         assert threads.submit(who).result()[0] == os.getpid()

@@ -118,7 +118,7 @@ def test_what_a_simulator_raises_or_returns_is_a_reason(function, pool, outcomes
 
 
 @pytest.mark.parametrize("function", HARSH, ids=lambda function: function.__name__)
-def test_what_would_end_a_process_is_a_reason(function, outcomes):
+def test_a_crash_of_the_child_process_is_a_reason(function, outcomes):
     assert_failed(outcomes[function], HARSH[function])
 
 
@@ -142,7 +142,7 @@ def test_a_result_is_in_the_spool_before_it_is_returned(scratch):
     assert list(read_spool(scratch).observations) == list(found)
 
 
-def test_what_was_finished_is_not_simulated_again(scratch):
+def test_a_spooled_output_is_not_simulated_again(scratch):
     first = simulate(task_of(counts), query_of(), spool=scratch, isolate=True)
     again = simulate(task_of(counts), query_of(), spool=scratch)
     np.testing.assert_array_equal(again.output, first.output)
@@ -157,7 +157,7 @@ def test_a_failure_and_the_result_of_another_input_are_simulated_again(scratch):
     np.testing.assert_array_equal(simulate(task_of(double), other, spool=scratch).output, 2 * other.f)
 
 
-def test_whoever_wants_a_simulation_that_is_running_waits_for_it(scratch):
+def test_a_second_request_for_a_running_simulation_waits_for_it(scratch):
     """As when a driver is resumed while a worker of the one that died still runs."""
     spool = scratch / "spool"
     spool.mkdir()

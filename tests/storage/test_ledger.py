@@ -94,7 +94,7 @@ def test_floats_are_exact(tmp_path):
     assert read(tmp_path)[1].time == ledger.events[1].time
 
 
-def test_an_event_is_what_a_reader_will_see_and_keeps_nothing_of_the_callers(tmp_path):
+def test_an_event_equals_what_a_reader_sees_and_shares_no_object_with_the_caller(tmp_path):
     mine = {"list": [1]}
     with Ledger.create(tmp_path) as ledger:
         event = ledger.append("told", pair=(1, 2), mine=mine)
@@ -178,7 +178,7 @@ def test_a_folder_with_other_files_is_no_place_for_a_run(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"thesis.tex", "data.csv"}
 
 
-def test_what_a_creation_that_was_killed_left_is_no_hindrance(tmp_path):
+def test_files_of_a_killed_creation_do_not_prevent_a_new_one(tmp_path):
     for name in ("lock", ".ledger.jsonl.abc.part", ".gitignore"):
         (tmp_path / name).touch()
     Ledger.create(tmp_path).close()
@@ -774,7 +774,7 @@ def test_a_change_of_the_working_directory_does_not_redirect_writes(tmp_path, mo
     assert list((tmp_path / "elsewhere").iterdir()) == []
     monkeypatch.chdir(tmp_path)
     reader = Ledger.open("run")
-    assert reader.folder == tmp_path / "run"
+    assert (reader.folder, reader.given) == (tmp_path / "run", Path("run"))
     with Ledger.open("run", write=True) as ledger:
         monkeypatch.chdir(tmp_path / "elsewhere")
         new = ledger.append("trained")

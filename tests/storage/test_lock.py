@@ -40,7 +40,7 @@ time.sleep(60)
 """
 
 
-def test_a_second_process_is_refused_and_told_who_holds_it_until_that_is_killed(tmp_path):
+def test_a_second_process_is_refused_with_the_holders_name_until_the_holder_is_killed(tmp_path):
     """The holder's children, forked or started, live on; they must not keep the lock for it."""
     script = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(script, stdout=subprocess.PIPE, text=True) as holder:
@@ -69,7 +69,7 @@ def dead():
     return {"pid": process.pid, "host": socket.gethostname()}
 
 
-def test_one_process_has_it_once(tmp_path, monkeypatch):
+def test_one_process_cannot_take_the_lock_twice(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["-"])
     first = Lock(tmp_path / "lock")
     advice = r"Wait for it or stop it \(close the run there\); to read, open the run with write=False\."
@@ -85,7 +85,7 @@ def test_one_process_has_it_once(tmp_path, monkeypatch):
     Lock(tmp_path / "lock").release()
 
 
-def test_a_look_at_a_lock_tells_who_lives(tmp_path):
+def test_the_state_of_a_lock_is_seen_without_taking_it(tmp_path):
     path = tmp_path / "lock"
     assert lock_state(path) == "free"
     lock = Lock(path)
@@ -137,7 +137,7 @@ class TestWithoutFlock:
 
         monkeypatch.setattr(fcntl, "flock", flock)
 
-    def test_one_has_it_at_a_time(self, tmp_path, monkeypatch):
+    def test_one_process_at_a_time_holds_the_lock(self, tmp_path, monkeypatch):
         lock = Lock(tmp_path / "lock")
         monkeypatch.chdir(tmp_path)
         for path in (tmp_path / "lock", Path("lock")):
@@ -147,7 +147,7 @@ class TestWithoutFlock:
         assert not (tmp_path / "lock.pid").exists()
         Lock(tmp_path / "lock").release()
 
-    def test_a_look_tells_who_lives(self, tmp_path):
+    def test_the_state_is_seen_without_taking_it(self, tmp_path):
         lock = Lock(tmp_path / "lock")
         assert lock_state(tmp_path / "lock") == "held"
         lock.release()
@@ -155,7 +155,7 @@ class TestWithoutFlock:
         (tmp_path / "lock.pid").write_text(json.dumps(dead()))
         assert lock_state(tmp_path / "lock") == "left"
 
-    def test_a_dead_process_of_this_host_has_it_no_more(self, tmp_path):
+    def test_the_lock_of_a_dead_process_of_this_host_is_taken_over(self, tmp_path):
         for pid in (dead()["pid"], os.getpid()):  # or it had the number that is ours now
             (tmp_path / "lock.pid").write_text(json.dumps({"pid": pid, "host": socket.gethostname()}))
             lock = Lock(tmp_path / "lock")
@@ -174,13 +174,13 @@ class TestWithoutFlock:
             [],
         ],
     )
-    def test_one_that_may_live_keeps_it(self, tmp_path, holder):
+    def test_the_lock_of_a_process_that_may_be_alive_is_not_taken_over(self, tmp_path, holder):
         (tmp_path / "lock.pid").write_text(json.dumps(holder))
         with pytest.raises(LedgerLockedError, match=f"remove {tmp_path}/lock.pid by hand"):
             Lock(tmp_path / "lock")
         assert json.loads((tmp_path / "lock.pid").read_bytes()) == holder
 
-    def test_a_holder_that_comes_meanwhile_keeps_it(self, tmp_path, monkeypatch):
+    def test_a_process_that_takes_the_lock_meanwhile_keeps_it(self, tmp_path, monkeypatch):
         """Between our look at a dead process's file and its removal, somebody else takes the lock."""
         path = tmp_path / "lock.pid"
         path.write_text("{}")

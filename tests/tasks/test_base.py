@@ -92,7 +92,7 @@ def test_unknown_levels_are_refused(task, level):
 
 
 @pytest.mark.parametrize("bad", ["text", [[1.0], [1.0, 2.0]], [None], 1j, [object()]])
-def test_what_is_no_array_of_numbers_is_refused(task, bad):
+def test_inputs_that_are_not_numbers_are_refused(task, bad):
     with pytest.raises(TaskError, match=r"Give real numbers\."):
         task.solve(bad, 0)
 
@@ -212,7 +212,7 @@ def test_masked_outputs_are_refused_like_nan(output):
         task.checked_output(np.ma.stack([HOLE[None]]), 0, 1)
 
 
-def test_an_empty_mask_is_no_hindrance():
+def test_an_array_with_an_empty_mask_is_accepted():
     task = FunctionTask(lambda f, level: np.ma.array(2 * f), np.ma.ones((2, 5)), (5,), (1,))
     y = task.solve(np.ma.array(task.sample(1)), 0)
     np.testing.assert_array_equal(y, 2 * np.ones((1, 1, 5)))
@@ -231,5 +231,5 @@ def test_costs_follow_a_power_of_the_mesh():
     assert power_law_costs(((8, 8), (16, 16), (32, 32)), 2.0) == pytest.approx((1.0, 4.0, 16.0))
 
 
-def test_a_task_shows_what_it_is():
+def test_the_repr_names_the_task_and_its_meshes():
     assert repr(get_task("darcy3")) == "<Darcy darcy3: 32x32, 64x64, 128x128>"

@@ -63,7 +63,7 @@ def test_a_command_line_may_be_one_text(inputs, tmp_path):
     assert relative_l2(task.solve(task.sample(1), 0), -task.sample(1)).max() == 0
 
 
-def test_an_exit_code_is_reported_with_what_was_said(command):
+def test_an_exit_code_is_reported_with_the_last_output(command):
     fails(command("print('mesh is tangled'); sys.exit(3)"), "program: .* exit code 3. It said: mesh is tangled")
     fails(command("sys.exit(1)"), "exit code 1. It said: nothing")
 

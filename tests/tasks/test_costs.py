@@ -1,4 +1,4 @@
-"""Measured costs: right means from a clock that is known, and the published figures beside."""
+"""Measured costs, with a clock that the test controls, and the published costs."""
 
 import io
 import subprocess

@@ -1,4 +1,4 @@
-"""Tasks in a ledger: ours come back whole, anybody else's without its simulator."""
+"""Tasks as JSON: built-in ones are restored completely, any other without its simulator."""
 
 import json
 
@@ -17,7 +17,7 @@ def stored(task):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_each_of_ours_comes_back_whole(name):
+def test_every_built_in_task_is_restored_completely(name):
     task = get_task(name)
     again = task_from_json(stored(task), None)
     assert type(again) is type(task)
@@ -35,7 +35,7 @@ def test_each_of_ours_comes_back_whole(name):
     ],
     ids=lambda task: task.name,
 )
-def test_with_other_meshes_parameters_and_costs_too(task):
+def test_other_meshes_parameters_and_costs_are_restored(task):
     again = task_from_json(stored(task), None)
     assert (again.identity, again.costs) == (task.identity, task.costs)
     f = task.restrict(task.sample(1), 0)
@@ -67,7 +67,7 @@ def outside():
     ],
     ids=["function", "three levels", "command", "renamed", "as many channels as points", "borrowed name"],
 )
-def test_anybody_elses_comes_back_without_its_simulator(task):
+def test_any_other_task_is_restored_without_its_simulator(task):
     values = stored(task)
     assert not values["builtin"]
     again = task_from_json(values, task.sample(5))
@@ -82,7 +82,7 @@ def test_anybody_elses_comes_back_without_its_simulator(task):
     check_same_task(task, values)
 
 
-def test_without_its_inputs_it_does_not():
+def test_a_task_without_its_inputs_is_refused():
     with pytest.raises(TaskError, match="tiny: its inputs are missing"):
         task_from_json(stored(runs.tiny()), None)
 
@@ -101,12 +101,12 @@ def test_without_its_inputs_it_does_not():
         ({"version": "1", "n": 39}, "version, inputs or parameters"),
     ],
 )
-def test_another_task_is_refused_and_told_what_differs(change, told):
+def test_another_task_is_refused_with_the_names_of_what_differs(change, told):
     values = stored(runs.tiny(version="1"))
     check_same_task(runs.tiny(version="1"), values)
     with pytest.raises(TaskError, match=f"not the task that the run began with; different: {told}. Give the same task"):
         check_same_task(runs.tiny(**{"version": "1", **change}), values)
 
 
-def test_without_a_version_nobody_can_tell_a_changed_function():
+def test_without_a_version_a_changed_function_is_not_detected():
     check_same_task(runs.tiny(runs.broken), stored(runs.tiny()))

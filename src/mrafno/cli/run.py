@@ -46,7 +46,7 @@ def create(ctx: typer.Context, **_: Any) -> None:
     Goals and simulation settings of a settings file are kept for `mrafno resume`.
     """
     with _created(_values(ctx)) as it:
-        typer.echo(f"created {it.ledger.folder}")
+        typer.echo(f"created {it.ledger.given}")
 
 
 @app.command(

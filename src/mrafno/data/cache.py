@@ -1,9 +1,8 @@
-"""Large sets of examples, simulated once: progress, all cores, and a cache that knows what it holds.
+"""Large sets of examples, simulated on all cores and cached on disk.
 
-Every simulated function is a file of its own, named by a digest of all that determines its numbers: the task's
-identity (name, solver revision, meshes, physical parameters), the level, and the input's own bytes. So a call that
-was interrupted goes on where it stopped, a larger set reuses a smaller one, and a changed parameter never meets old
-numbers.
+Every simulated function is one file, named by a digest of everything that determines its numbers: the task's identity
+(name, solver revision, meshes, physical parameters), the level, and the input's bytes. So an interrupted call continues
+where it stopped, a larger set reuses a smaller one, and a changed parameter never finds old numbers.
 """
 
 import io
@@ -28,14 +27,14 @@ from mrafno.storage.checksum import sha256
 from mrafno.storage.files import write_bytes
 from mrafno.tasks.base import Task
 
-#: Seconds of remaining work below which starting processes costs more than it saves.
+#: Seconds of remaining work below which starting processes takes longer than it saves.
 _WORTH_A_POOL = 4.0
-#: Simulations done together: this many at most, and no more than this many seconds' worth, since a chunk that is
-#: interrupted is lost.
+#: Simulations per chunk: at most this many, and at most as many as take this many seconds, because an interrupted chunk
+#: is lost.
 _CHUNK = 20
 _CHUNK_SECONDS = 2.0
 
-#: Rows of the result -> the call that makes them. It travels to another process, so it is a partial and no closure.
+#: Rows of the result -> the call that computes them: a partial and not a closure, because it is pickled.
 Job = Callable[[list[int]], Callable[[], Array]]
 
 
@@ -54,9 +53,9 @@ def make_inputs(
     workers: int | None = None,
     progress: bool = True,
 ) -> Array:
-    """Inputs of a task, ``task.sample_at(indices, seed)``, made on all cores and kept in the cache.
+    """Inputs of a task, ``task.sample_at(indices, seed)``, computed on all cores and cached.
 
-    Worth it where inputs are themselves simulated (navier-stokes); for other tasks drawing again is as good.
+    Useful where inputs are themselves simulated (navier-stokes); other tasks draw them as fast as the cache reads.
     """
     wanted = list(range(indices)) if isinstance(indices, int) else [int(i) for i in indices]
     keys = [f"input/{seed}/{i}" for i in wanted]
@@ -79,10 +78,10 @@ def solve_examples(
     """Outputs ``(n, out_channels, *level's grid)`` of inputs ``f`` given on the finest grid.
 
     Args:
-        cache: folder that keeps what was simulated; None for :func:`default_cache`. A task that cannot say what
-            determines its numbers (a :class:`FunctionTask` without ``version``) is simulated anew each time.
+        cache: folder of the cache; None for :func:`default_cache`. A task without an identity (a
+            :class:`FunctionTask` without ``version``) is not cached.
         workers: processes to use; None for one per core. Small sets are solved in this process.
-        progress: show a progress bar while there is something to simulate.
+        progress: show a progress bar if anything must be simulated.
     """
     inputs = task.restrict(f, level)
     keys = [f"output/{level}/{sha256(one.tobytes())}" for one in inputs]
@@ -105,11 +104,11 @@ def _produce(
     workers: int | None,
     progress: bool,
 ) -> Array:
-    """Fill an array row by row, from the cache where it has the row and by running jobs where it has not."""
+    """An array of all rows: from the cache where it has the row, else computed and cached."""
     store = _Store(cache or default_cache(), task.identity)
     out = np.empty((len(keys), *shape))
     missing: list[int] = []
-    # An input that occurs more than once is simulated once.
+    # An input that occurs several times is simulated once.
     first: dict[str, int] = {}
     for row, key in enumerate(keys):
         if first.setdefault(key, row) != row:
@@ -136,8 +135,8 @@ def _run_jobs(
     job: Job,
     workers: int,
 ) -> Iterator[tuple[list[int], Array]]:
-    """Yield finished chunks: the first ones from this process, the rest from a pool if that is worth its start."""
-    size = 1  # the first one tells what one costs
+    """Yield finished chunks: the first from this process, the rest from a pool of processes if there is enough work."""
+    size = 1  # the first row is timed
     while rows:
         chunk, rows = rows[:size], rows[size:]
         start = time.perf_counter()
@@ -186,7 +185,7 @@ def _run_in_pool(
 
 
 class _Store:
-    """Arrays by key, one .npz each (its zip checksum finds damage), written under a temporary name and renamed."""
+    """Arrays by key, one .npz file each, whose zip checksum detects damage."""
 
     def __init__(self, folder: Path, identity: str | None) -> None:
         self.folder = None if identity is None else folder / "examples" / identity[:32]
@@ -198,14 +197,14 @@ class _Store:
         return self.folder / digest[:2] / f"{digest[2:40]}.npz"
 
     def read(self, key: str, shape: tuple[int, ...]) -> Array | None:
-        """The array, or None where it is missing, damaged or of another shape: then it is made again."""
+        """The array, or None if it is missing, damaged or of another shape; then it is computed again."""
         path = self._path(key)
         if path is None:
             return None
         try:
             with np.load(path, allow_pickle=False) as file:
                 values = np.asarray(file["values"], dtype=np.float64)
-        except Exception:  # a damaged file can fail in any way, in zipfile or in NumPy
+        except Exception:  # zipfile and NumPy can raise anything for a damaged file
             return None
         return values if values.shape == shape else None
 

@@ -1,4 +1,4 @@
-"""Examples as tensors per resolution, and the normalisers fitted on them."""
+"""Training examples per resolution, and the normaliser fitted to them."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from mrafno.grids import Array, Domain
 
 @dataclass(frozen=True)
 class Dataset:
-    """Training examples of every level; a level may have none.
+    """Training examples of every level, as float64 NumPy arrays; a level may have none.
 
     ``inputs[r]`` are ``(n_r, in_channels, *grid_r)``, ``outputs[r]`` are ``(n_r, out_channels, *grid_r)``.
     """
@@ -26,7 +26,7 @@ class Dataset:
         if len(self.inputs) != self.domain.levels or len(self.outputs) != self.domain.levels:
             raise SurrogateError(
                 f"dataset: {len(self.inputs)} inputs and {len(self.outputs)} outputs for {self.domain.levels} levels. "
-                "Give one array of each per level, empty where there is nothing."
+                "Give one array of each per level, empty where there are no examples."
             )
         for level, (f, y) in enumerate(zip(self.inputs, self.outputs, strict=True)):
             shape = self.domain.grids[level].shape
@@ -46,7 +46,7 @@ class Dataset:
 
     @staticmethod
     def of(domain: Domain, examples: Sequence[tuple[Array, Array] | None]) -> "Dataset":
-        """From one (inputs, outputs) pair per level, None where there are none."""
+        """A dataset from one (inputs, outputs) pair per level, None for a level without examples."""
         inputs, outputs = [], []
         for level, pair in enumerate(examples):
             if pair is None:
@@ -67,9 +67,9 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Normaliser:
-    """Shift and scale per channel, from training examples only.
+    """Shift and scale per channel, fitted to training examples only.
 
-    Where outputs vanish on a boundary their shift is zero, so that the normalised ones vanish there too.
+    Outputs that vanish on a boundary are not shifted, so that the normalised ones vanish there too.
     """
 
     in_mean: tuple[float, ...]
@@ -79,7 +79,7 @@ class Normaliser:
 
     @staticmethod
     def fit(data: Dataset) -> "Normaliser":
-        """Every example counts the same, whatever its grid."""
+        """Mean and standard deviation of each channel; every example has the same weight, whatever its grid."""
         if not len(data):
             raise SurrogateError("dataset: there are no examples to learn from.")
         in_mean, in_std = _moments(data.inputs, centre=True)
@@ -100,14 +100,14 @@ class Normaliser:
         return y * _column(self.out_std, grid_axes) + _column(self.out_mean, grid_axes)
 
     def typical_norm(self, grid: Sequence[int]) -> float | None:
-        """The norm over channels and grid, nearly, of an output of usual size; None where none has a size."""
-        # A constant channel was given the scale 1, which is not its own.
+        """Approximate norm over channels and grid of a typical output; None if all outputs are zero."""
+        # A constant channel has the scale 1, which says nothing of its size.
         sizes = [abs(m) if s == 1.0 else math.hypot(m, s) for m, s in zip(self.out_mean, self.out_std, strict=True)]
         return math.sqrt(math.prod(grid)) * max(sizes) or None
 
     @property
     def log_scale(self) -> float:
-        """Added to a log-variance in normalised units to make it physical; exact where channels have one scale."""
+        """Offset from normalised to physical log-variances; exact if all channels have the same scale."""
         largest = max(self.out_std)
         if 1e-100 < largest < 1e100:
             return float(np.log(np.mean(np.square(self.out_std))))
@@ -126,7 +126,7 @@ class Normaliser:
 def _moments(arrays: Sequence[Array], *, centre: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
     present = [a for a in arrays if len(a)]
     axes = tuple(range(2, present[0].ndim))
-    # Squares of very large or small numbers leave float64; a power of two moves them without changing a digit.
+    # Squares of very large or small numbers overflow float64; scaling by a power of two changes no digit.
     largest = np.max([np.abs(a).max(axis=(0, *axes)) for a in present], axis=0)
     unit = np.ldexp(1.0, np.frexp(largest)[1].clip(-1000, 1000))
     present = [a / _column(unit, len(axes)) for a in present]
@@ -136,11 +136,11 @@ def _moments(arrays: Sequence[Array], *, centre: bool) -> tuple[tuple[float, ...
     size = np.sqrt(second)
     std = np.sqrt(np.maximum(second - mean**2, 0.0))
     if (std < 1e-6 * size).any():
-        # Nearly constant: the difference above is rounding, so square the deviations themselves.
+        # Nearly constant: the difference above is rounding error, so the deviations themselves are squared.
         deviations = [np.square(a - _column(mean, len(axes))).mean(axis=axes) for a in present]
         std = np.where(std < 1e-6 * size, np.sqrt(np.concatenate(deviations).mean(axis=0)), std)
     mean, std, size = mean * unit, std * unit, size * unit
-    # A channel that is constant has no scale of its own; the rounding of its mean must stay small all the same.
+    # A constant channel gets the scale 1, or a larger one where rounding of its mean would not be small against 1.
     std = np.where(std > 1e-12 * size, std, np.maximum(1.0, 1e-12 * size))
     return tuple(mean.tolist()), tuple(std.tolist())
 

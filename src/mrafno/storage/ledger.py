@@ -51,6 +51,8 @@ class Ledger:
     def __init__(self, folder: Path | str, *, damaged: Literal["refuse", "skip"] = "refuse") -> None:
         # Absolute, because a simulator in this process may change the working directory. Links are not resolved.
         self.folder = Path(os.path.abspath(folder))  # noqa: PTH100
+        #: The folder as the caller gave it, for messages.
+        self.given = Path(folder)
         #: Recorded events. With ``damaged="skip"`` numbers of damaged ones are missing.
         self.events: list[Event] = []
         #: Messages about what was repaired or left out.

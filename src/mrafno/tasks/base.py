@@ -1,4 +1,4 @@
-"""What a problem is: input functions, meshes, their costs, and a solver; the checks that all problems share."""
+"""The base class of tasks: input functions, meshes, costs and a solver, and the checks that all tasks share."""
 
 import abc
 import hashlib
@@ -16,21 +16,21 @@ from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, 
 class Task(abc.ABC):
     """A map from input functions to output functions that can be simulated on several meshes.
 
-    A problem implements ``_sample`` and ``_solve`` (and ``_check`` if its inputs are restricted); the public methods
-    check what goes in and what comes out, and are the same for every problem.
+    A subclass implements ``_sample``, ``_solve`` and ``parameters`` (and ``_check`` if not every function is an input).
+    The public methods check inputs and outputs, and are the same for every task.
 
     Attributes:
         name: a short name, used in messages and files.
         resolutions: grid shapes, coarse to fine.
         costs: the cost of one solve on each level, in any unit.
-        in_channels: how many functions make up an input.
-        out_channels: how many functions make up an output.
-        layout: where the grid's points lie, per axis; see :class:`mrafno.grids.Grid`.
-        interpolation: how inputs go to a coarser grid.
+        in_channels: number of functions in an input.
+        out_channels: number of functions in an output.
+        layout: positions of the grid's points, per axis; see :class:`mrafno.grids.Grid`.
+        interpolation: how inputs are interpolated to a coarser grid.
         zero_boundary: for each axis, whether outputs vanish at its (start, end), so that a surrogate may enforce it.
-        input_name: what people read beside numbers and pictures of inputs.
-        output_name: and of outputs.
-        axis_names: and at the axes.
+        input_name: label of inputs in tables and figures.
+        output_name: label of outputs.
+        axis_names: labels of the axes.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Task(abc.ABC):
     interpolation: Interpolation = "linear"
     zero_boundary: tuple[tuple[bool, bool], ...] = ()
 
-    #: Raised whenever a change to a solver changes its numbers: it is part of the identity that caches are keyed by.
+    #: Increased whenever a change to the solver changes its numbers; part of :attr:`identity`, the key of caches.
     revision: ClassVar[int] = 1
 
     def __init__(self, resolutions: Sequence[Sequence[int] | int], costs: Sequence[float]) -> None:
@@ -68,7 +68,7 @@ class Task(abc.ABC):
         self.zero_boundary = self.zero_boundary or ((False, False),) * len(self.layout)
         self.grids = tuple(Grid(shape, self.layout) for shape in self.resolutions)
 
-    # What a problem provides.
+    # What a subclass implements.
 
     @abc.abstractmethod
     def _sample(self, indices: Sequence[int], seed: int) -> Array:
@@ -79,15 +79,15 @@ class Task(abc.ABC):
         """Outputs ``(n, out_channels, *grid)`` for inputs that have passed the checks."""
 
     def _check(self, f: Array) -> None:
-        """Raise :class:`TaskError` for inputs the problem cannot have; ``f`` has the right shape and is finite."""
+        """Raise :class:`TaskError` for inputs outside the task's domain; ``f`` has the right shape and is finite."""
         del f
 
     @property
     @abc.abstractmethod
     def parameters(self) -> dict[str, Any] | None:
-        """Everything but the meshes that determines the numbers, as JSON values; None if that cannot be known."""
+        """Everything but the meshes that determines the outputs, as JSON values; None if that is unknown."""
 
-    # What everybody uses.
+    # Public methods.
 
     @property
     def levels(self) -> int:
@@ -96,12 +96,12 @@ class Task(abc.ABC):
 
     @property
     def domain(self) -> Domain:
-        """The part of a problem that a surrogate sees."""
+        """Channels, grids and boundaries: all that a surrogate needs to know."""
         return Domain(self.in_channels, self.out_channels, self.grids, self.zero_boundary)
 
     @property
     def identity(self) -> str | None:
-        """A digest of all that determines the numbers, or None where nobody can know it."""
+        """SHA-256 of everything that determines the outputs; None if that is unknown."""
         if self.parameters is None:
             return None
         description = {
@@ -115,12 +115,12 @@ class Task(abc.ABC):
     def sample(self, n: int, seed: int = 0) -> Array:
         """Draw ``n`` input functions on the finest grid, ``(n, in_channels, *finest grid)``, float64.
 
-        The same seed gives the same functions, whatever ``n`` is: the first 10 of 100 are the 10 of 10.
+        The same seed gives the same functions for every ``n``: the first 10 of 100 are the 10 of 10.
         """
         return self.sample_at(range(_count(self.name, n)), seed)
 
     def sample_at(self, indices: Sequence[int], seed: int = 0) -> Array:
-        """The functions with these indices in the endless sequence that :meth:`sample` draws from."""
+        """The functions with these indices in the infinite sequence whose beginning :meth:`sample` returns."""
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise TaskError(f"{self.name}: the seed must be a whole number, 0 or more, got {seed!r}.")
         if any(not isinstance(i, int | np.integer) or i < 0 for i in indices):
@@ -128,24 +128,24 @@ class Task(abc.ABC):
         return self._sample([int(i) for i in indices], int(seed))
 
     def restrict(self, f: ArrayLike, level: int) -> Array:
-        """The same functions, given on the finest grid, on a level's grid."""
+        """Functions ``(n, in_channels, *finest grid)``, interpolated to a level's grid."""
         self._check_level(level)
         values = self._as_input(f, self.levels - 1)
         return resample(values, self.grids[-1], self.grids[level], self.interpolation)
 
     def solve(self, f: ArrayLike, level: int) -> Array:
-        """Simulate inputs ``(n, in_channels, *level's grid)``; gives ``(n, out_channels, *level's grid)``."""
+        """Outputs ``(n, out_channels, *level's grid)`` of inputs ``(n, in_channels, *level's grid)``."""
         self._check_level(level)
         values = self._as_input(f, level)
         return self.checked_output(self._solve(values, level), level, len(values))
 
     def checked_input(self, f: ArrayLike, level: int) -> Array:
-        """``f`` as float64 if it is a possible input ``(n, in_channels, *level's grid)``; :class:`TaskError` if not."""
+        """``f`` as float64 if it is a valid input ``(n, in_channels, *level's grid)``; else :class:`TaskError`."""
         self._check_level(level)
         return self._as_input(f, level)
 
     def checked_output(self, y: ArrayLike, level: int, n: int) -> Array:
-        """``y`` as float64 if it is a usable output for ``n`` inputs; :class:`SimulationError` if not."""
+        """``y`` as float64 if it is a valid output for ``n`` inputs; else :class:`SimulationError`."""
         self._check_level(level)
         expected = (n, self.out_channels, *self.resolutions[level])
         values = self._as_output(y, level)
@@ -158,7 +158,7 @@ class Task(abc.ABC):
         return values
 
     def _as_output(self, y: ArrayLike | None, level: int) -> Array:
-        """``y`` as float64, of whatever shape; :class:`SimulationError` if it is no array of real numbers."""
+        """``y`` as float64 of any shape; :class:`SimulationError` if it is not an array of real numbers."""
         if y is None:
             raise SimulationError(f"{self.name}: the simulation on level {level} returned None: is a `return` missing?")
         _check_mask(y, f"{self.name}: the simulation on level {level} returned", SimulationError)
@@ -167,7 +167,7 @@ class Task(abc.ABC):
             if values.dtype.kind in "fiu":
                 return np.asarray(values, dtype=np.float64)
             found = f"an array of {values.dtype}" if values.ndim else f"a {type(y).__name__}"
-        except Exception as error:  # a tensor of torch, for one, has reasons of its own
+        except Exception as error:  # a tensor of torch that has a gradient raises, for example
             ragged = isinstance(y, list | tuple) and isinstance(error, ValueError)
             why = "whose rows differ in length" if ragged else f"of which NumPy makes no array ({raised(error)})"
             found = f"a {type(y).__name__} {why}"
@@ -203,7 +203,7 @@ class Task(abc.ABC):
 
 
 def as_numbers(values: ArrayLike, what: str) -> NDArray[Any]:
-    """An array of real numbers, or :class:`TaskError`; no copy where it is one already."""
+    """``values`` as an array of real numbers, without a copy if it is one; else :class:`TaskError`."""
     _check_mask(values, f"{what} has", TaskError)
     try:
         array = np.asarray(values)
@@ -217,15 +217,14 @@ def as_numbers(values: ArrayLike, what: str) -> NDArray[Any]:
 def power_law_costs(resolutions: Sequence[Sequence[int]], exponent: float) -> tuple[float, ...]:
     """Costs that grow like a power of the points per axis, the coarsest being 1.
 
-    Used where a person changes the meshes and gives no costs; each problem's exponent is the one its published cost
-    ratio implies.
+    Used if the meshes were changed and no costs were given; each task's exponent follows from its published cost ratio.
     """
     sizes = [float(np.prod(shape)) ** (1 / len(shape)) for shape in resolutions]
     return tuple((size / sizes[0]) ** exponent for size in sizes)
 
 
 def generators(indices: Sequence[int], seed: int) -> list[np.random.Generator]:
-    """One random stream per example, from (seed, index), so that no example depends on how many are drawn."""
+    """One generator per example, seeded with (seed, index), so that no example depends on how many are drawn."""
     return [np.random.default_rng([seed, index]) for index in indices]
 
 

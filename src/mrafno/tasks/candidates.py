@@ -13,7 +13,7 @@ from mrafno.tasks.base import Task, as_numbers
 
 
 class CandidateTask(Task):
-    """A task whose inputs are an array of candidates that somebody already has."""
+    """A task whose inputs are drawn from a given array of candidates."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class CandidateTask(Task):
 def _with_channels(
     name: str, values: NDArray[Any], shapes: tuple[tuple[int, ...], ...], in_channels: int | None
 ) -> NDArray[Any]:
-    """Candidates as ``(n, in_channels, *finest grid)``; :class:`TaskError` if they are not, or may be others."""
+    """Candidates as ``(n, in_channels, *finest grid)``; :class:`TaskError` if their shape is wrong or ambiguous."""
     finest, given = shapes[-1], values.shape
-    # A single channel may be left out: (n, *grid) means (n, 1, *grid).
+    # The axis of a single channel may be left out: (n, *grid) means (n, 1, *grid).
     if values.ndim == 1 + len(finest):
         values = values[:, None]
     if values.ndim != 2 + len(finest) or values.shape[2:] != finest or not len(values):
@@ -90,7 +90,7 @@ def _with_channels(
 
 
 def stack_outputs(task: Task, outputs: list[Any], level: int) -> Array:
-    """Outputs of single simulations as one array, with the channel axis put in where it was left out."""
+    """Outputs of single simulations as ``(n, out_channels, *grid)``; the axis of a single channel may be left out."""
     shape = task.resolutions[level]
     if task.out_channels == 1:
         outputs = [y[None] if y.shape == shape else y for y in outputs]

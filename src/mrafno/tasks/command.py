@@ -24,7 +24,7 @@ class CommandTask(CandidateTask):
     Args:
         command: the command line as one text or a list of words; ``{input}`` and ``{output}`` stand for the two files,
             ``{level}`` for the level and ``{resolution}`` for its grid as ``32x32``. No shell is involved.
-        timeout: seconds after which one simulation is ended, with everything it started; None for no limit.
+        timeout: seconds after which one simulation is killed, with everything it started; None for no limit.
         version: as for :class:`FunctionTask`: without it results are not cached.
 
     The input file holds ``(in_channels, *level's grid)`` in float64, the output file is to hold
@@ -87,11 +87,11 @@ class CommandTask(CandidateTask):
                 raise SimulationError(f"{self.name}: the output of {words[0]} is not a .npy array: {error}") from None
 
     def _execute(self, words: list[str], log: Path) -> None:
-        # What it says goes to a file: a pipe stays open, and is waited for, while any child that it left behind runs.
-        with log.open("wb") as said:
+        # Output goes to a file: a pipe would stay open, and be waited for, while any child that it left behind runs.
+        with log.open("wb") as output:
             try:
                 process = subprocess.Popen(
-                    words, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+                    words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
                 )
             except OSError as error:
                 raise SimulationError(f"{self.name}: cannot start {words[0]}: {error.strerror}.") from None

@@ -1,10 +1,10 @@
-"""What a solve on each mesh costs, and how far a coarse solution is from the fine one: measured, beside the published.
+"""Measures the cost of a solve on each mesh, and the distance of coarse solutions from fine ones.
 
     python -m mrafno.tasks.costs [TASK ...] [--solves 100] [--batch 1]
 
-Unless --batch says otherwise, solves are timed ONE AT A TIME, by the wall clock: that is what an active learner pays,
-which asks for one simulation after another. Batches are faster per solve, most of all on coarse meshes, so their ratio
-is a different one. The levels take turns on every input, so that a machine that slows down meanwhile slows all of them.
+Unless --batch is given, solves are timed ONE AT A TIME, by the wall clock: that is the cost in active learning, which
+asks for one simulation after another. Batches are faster per solve, most of all on coarse meshes, so their ratio is a
+different one. All levels are solved for one input before the next, so that a change of the machine's speed affects all.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def measure_costs(
     """Solve inputs ``f`` (on the finest grid) on every level, ``batch`` at a time.
 
     The finest solution is moved to a coarse grid by :func:`mrafno.grids.resample`; where the fine grid contains the
-    coarse one, as for burgers, that picks the shared nodes. ``watch`` goes around the batches to show progress.
+    coarse one, as for burgers, that picks the shared nodes. ``watch`` wraps the batches, to show progress.
     """
     if not len(f):
         raise TaskError(f"{task.name}: costs are means over solves, and no inputs were given.")
@@ -102,7 +102,7 @@ def cost_table(results: dict[str, tuple[Task, MeasuredCosts]]) -> Table:
 
 
 def report(names: Sequence[str], solves: int, console: Console, batch: int = 1) -> None:
-    """Measure the shipped problems with these names (all of them if none is named) and print the table."""
+    """Measure the built-in tasks with these names (all if none is named) and print the table."""
     if solves < 1 or batch < 1:
         raise TaskError(f"costs: cannot measure {solves} solves, {batch} at a time. Give 1 or more.")
     tasks = {name: get_task(name) for name in (names or TASKS)}

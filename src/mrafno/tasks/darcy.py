@@ -104,16 +104,15 @@ class Darcy(Task):
         _require_positive(f, self.name)
 
     def _solve(self, f: Array, level: int) -> Array:
-        del level  # the shape of f says it
+        del level  # the shape of f determines it
         return solve_darcy(f[:, 0], self.source)[:, None]
 
 
 def solve_darcy(coefficient: Array, source: ArrayLike = 1.0) -> Array:
     """Pressures ``(n, nx, ny)`` for coefficients ``(n, nx, ny)`` and a source that broadcasts to them.
 
-    Every example has its own iteration and leaves it when it has converged (relative residual 1e-10), so its result
-    does not depend on its company. One that does not converge, which takes a contrast of many thousands, is solved
-    directly.
+    Every example has its own iteration until it has converged (relative residual 1e-10), so its result does not depend
+    on the others of its batch. One that does not converge, because of a contrast of many thousands, is solved directly.
     """
     coefficient = np.ascontiguousarray(coefficient, dtype=np.float64)
     _require_positive(coefficient, "darcy")

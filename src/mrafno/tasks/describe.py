@@ -1,4 +1,4 @@
-"""The shipped problems as a table for people."""
+"""A table of the built-in tasks."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from mrafno.tasks.registry import TASKS, get_task
 
 
 def task_table(names: Sequence[str] = ()) -> Table:
-    """Name, input, output, meshes and costs of these problems, or of all."""
+    """Name, input, output, meshes and costs of these tasks, or of all."""
     table = Table(title="Problems")
     for heading in ("name", "input", "output", "meshes", "cost of one solve"):
         table.add_column(heading, overflow="fold")

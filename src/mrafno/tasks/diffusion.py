@@ -12,8 +12,8 @@ with the spacings of the level's own grid. Every step is a quadratic system
     + \tfrac\tau2 (f + f_{\text{next}}), \quad \mu = \tau D / 2 h^2
 
 solved by Newton's method; the tridiagonal systems of a batch are stacked into one and solved by one LAPACK call. The
-residual that a Newton update :math:`\delta` leaves is known exactly, :math:`\tau k \delta^2 / 2`, so no iteration is
-spent on finding out that the last one was enough.
+residual that a Newton update :math:`\delta` leaves is known exactly, :math:`\tau k \delta^2 / 2`, so no extra
+iteration is needed to detect convergence.
 
 References: Li et al. (2024), section 6; Crank & Nicolson (1947); Morton & Mayers, Numerical Solution of Partial
 Differential Equations (2005), chapter 2.

@@ -21,14 +21,14 @@ class FunctionTask(CandidateTask):
         inputs: candidates on the finest grid, ``(n, in_channels, *finest grid)`` or ``(n, *finest grid)``.
         resolutions: grid shapes, coarse to fine.
         costs: the cost of one solve on each level, in any unit.
-        in_channels: how many functions make up an input; only inputs ``(n, N, N)`` on an interval of N points need it,
-            because they could be functions on a square.
-        out_channels: how many functions make up an output.
-        layout: where the grid's points lie, ``"nodes"``, ``"cells"`` or ``"periodic"``, for all axes or per axis.
-        interpolation: how inputs go to a coarser grid: ``"linear"`` or ``"nearest"``.
+        in_channels: number of functions in an input; needed only for inputs ``(n, N, N)`` on an interval of N points,
+            which could be functions on a square.
+        out_channels: number of functions in an output.
+        layout: positions of the grid's points, ``"nodes"``, ``"cells"`` or ``"periodic"``, for all axes or per axis.
+        interpolation: how inputs are interpolated to a coarser grid: ``"linear"`` or ``"nearest"``.
         zero_boundary: per axis, whether outputs vanish at its (start, end).
-        version: any text that changes whenever ``solve`` would give other numbers. Without it results are not cached,
-            since a function's meaning cannot be read off it.
+        version: any text; change it whenever ``solve`` would give other numbers. Without it results are not cached,
+            because a changed function cannot be detected.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class FunctionTask(CandidateTask):
         return stack_outputs(self, [self._call(one, level) for one in f], level)
 
     def _call(self, f: Array, level: int) -> Array:
-        """What the function gives; copies, because it may work in place, and fill one buffer again and again."""
+        """Call the function. Input and output are copied: it may work in place, and may reuse its output buffer."""
         try:
             output = self.function(f.copy(), level)
         except TaskError:

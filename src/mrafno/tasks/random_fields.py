@@ -1,4 +1,4 @@
-r"""Gaussian random fields, drawn exactly on a uniform grid from the eigenfunctions of their covariance.
+r"""Gaussian random fields on a uniform grid, drawn exactly from the eigenfunctions of their covariance.
 
 Every function takes one random generator per field, so that a field does not depend on how many are drawn with it.
 """

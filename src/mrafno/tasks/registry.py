@@ -25,7 +25,7 @@ TASKS: dict[str, Callable[..., Task]] = {
 
 
 def get_task(name: str, **settings: Any) -> Task:
-    """The problem with this name; ``settings`` go to its constructor."""
+    """The built-in task with this name; ``settings`` are passed to its constructor."""
     if name not in TASKS:
         raise TaskError(f"unknown task {name!r}. The known ones are {', '.join(TASKS)}.")
     return TASKS[name](**settings)

@@ -1,4 +1,4 @@
-"""Tasks in a ledger: a description from which a task, or what can be known of it without its simulator, comes back."""
+"""Tasks as JSON in a ledger: a built-in task is restored completely, any other without its simulator."""
 
 from typing import Any, NoReturn
 
@@ -10,18 +10,18 @@ from mrafno.tasks.registry import TASKS, get_task
 
 
 class ExternalTask(CandidateTask):
-    """A task whose outputs come from elsewhere: inputs and meshes are known, a simulator is not."""
+    """A task without a simulator: its inputs and meshes are known, its outputs are given from outside."""
 
     @property
     def parameters(self) -> dict[str, Any] | None:
-        """None: nobody here knows what determines the outputs."""
+        """None: what determines the outputs is unknown."""
         return None
 
     def _solve(self, f: Array, level: int) -> Array:
         self.refuse()
 
     def refuse(self) -> NoReturn:
-        """Raise, and tell what to do."""
+        """Raise :class:`SimulationError` with advice."""
         raise SimulationError(
             f"{self.name}: this run does not know its simulator. Open it with the task (Run.open(path, task=...), or "
             "--task FILE.py:NAME from the shell), or simulate yourself and tell the outputs."
@@ -29,7 +29,7 @@ class ExternalTask(CandidateTask):
 
 
 def task_as_json(task: Task) -> dict[str, Any]:
-    """A description of JSON values."""
+    """The description of a task, as JSON values."""
     return {
         "name": task.name,
         "builtin": task.name in TASKS and type(task) is type(get_task(task.name)),
@@ -49,10 +49,10 @@ def task_as_json(task: Task) -> dict[str, Any]:
 
 
 def task_from_json(values: dict[str, Any], inputs: Array | None) -> Task:
-    """The task that was described: one of ours whole, anybody else's without its simulator.
+    """The task of a description: a built-in one complete, any other as :class:`ExternalTask`.
 
     Args:
-        inputs: the candidates of a task that is not one of ours, ``(n, in_channels, *finest grid)``.
+        inputs: the candidates of a task that is not built in, ``(n, in_channels, *finest grid)``.
     """
     if values["builtin"]:
         task = get_task(
@@ -84,7 +84,7 @@ def task_from_json(values: dict[str, Any], inputs: Array | None) -> Task:
 
 
 def check_same_task(task: Task, values: dict[str, Any]) -> None:
-    """Raise unless a task is the one that was described."""
+    """Raise :class:`TaskError` unless a task matches a description."""
     now = task_as_json(task)
     told = ("name", "resolutions", "costs", "in_channels", "out_channels", "layout", "interpolation", "zero_boundary")
     different = [name for name in told if now[name] != values[name]]
