@@ -58,9 +58,10 @@ test: $(STAMP) browser  ## run the fast tests
 test-slow: $(STAMP)  ## run the tests marked slow
 	$(BIN)/pytest -m slow
 
-lint: $(STAMP)  ## style and types
+lint: $(STAMP)  ## style, imports between rooms, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 demo: $(BASE)  ## learn burgers by choosing inputs and meshes, beside random choice, and write a report

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from mrafno.run.outcome import Outcome
 from tests.cli.conftest import TINY, mrafno, shown, write_solver
 
 LINE = (
@@ -134,11 +135,11 @@ def test_without_a_goal_it_takes_a_hundred_steps(solver, tmp_path, monkeypatch):
     from mrafno.run import Run
 
     goals = {}
-    monkeypatch.setattr(Run, "advance", lambda self, **given: goals.update(given) or "done")
+    monkeypatch.setattr(Run, "advance", lambda self, **given: goals.update(given) or Outcome("done", 0, 0.0))
     for number, flags in enumerate(([], ["--budget", "3"], ["--target", ".1"])):
         assert mrafno("run", f"{solver}:task", "--out", tmp_path / f"{number}", *TINY, *flags).exit_code == 0
-        assert {name: goals.get(name) for name in ("steps", "budget", "target")} == {
-            "steps": None if flags else 100,
+        assert {name: goals.get(name) for name in ("total_steps", "budget", "target")} == {
+            "total_steps": None if flags else 100,
             "budget": 3.0 if "--budget" in flags else None,
             "target": 0.1 if "--target" in flags else None,
         }
@@ -150,7 +151,7 @@ def test_flags_become_arguments_of_the_run(solver, tmp_path, monkeypatch):
     from mrafno.simulation.executors import dask_executor, process_pool
 
     got = {}
-    monkeypatch.setattr(Run, "advance", lambda self, **given: got.update(given) or "done")
+    monkeypatch.setattr(Run, "advance", lambda self, **given: got.update(given) or Outcome("done", 0, 0.0))
 
     def flags(*flags):
         got.clear()
@@ -215,7 +216,7 @@ def test_too_many_failures_have_their_own_exit_code_and_the_run_can_be_resumed(s
 def test_fewer_steps_than_done_do_nothing(finished):
     before = (finished / "ledger.jsonl").read_bytes()
     result = mrafno("resume", finished, "--steps", 2)
-    assert (result.exit_code, result.stdout) == (0, "nothing to do: steps count from the beginning, and 4 are done\n")
+    assert (result.exit_code, result.stdout) == (0, "nothing to do: 4 steps are done\n")
     assert (finished / "ledger.jsonl").read_bytes() == before
 
 

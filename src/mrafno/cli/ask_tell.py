@@ -11,6 +11,7 @@ from mrafno.cli.program import app, print_stderr
 
 if TYPE_CHECKING:
     from mrafno.run import Run
+    from mrafno.run.methods import Method
     from mrafno.simulation.query import Query
 
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why there is no output.", show_default=False)]
@@ -28,6 +29,10 @@ def ask(
     budget: Annotated[
         float | None, typer.Option(min=0, metavar="COST", help="What the chosen examples may cost in all.")
     ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.py:NAME", help="The run's method, if it is not built in and not where it was."),
+    ] = None,
 ) -> None:
     """Ask which simulations to run next: writes inputs as .npy files and prints a JSON list of queries.
 
@@ -42,7 +47,7 @@ def ask(
     from mrafno.storage.files import make_folder
     from mrafno.storage.layout import ASKED
 
-    with Run.open(folder) as run:
+    with Run.open(folder, method=_method(folder, method)) as run:
         place = folder / ASKED if to is None else to
         try:
             make_folder(place.absolute())
@@ -57,6 +62,23 @@ def ask(
         typer.echo(json.dumps([_query_json(run, query, place) for query in queries], indent=2))
         if not queries:
             print_stderr(_nothing_to_ask(run))
+
+
+def _method(folder: Path, text: str | None) -> "Method | None":
+    """A method that is not built in: from the flag, or from where the run had it."""
+    from mrafno.cli.call_file import check_trusted, read_call
+    from mrafno.cli.loading import Source
+
+    if text is not None:
+        loaded: Method = Source.of(text, "method").load()
+        return loaded
+    source = read_call(folder).method
+    if source is None:
+        return None
+    check_trusted(source, folder)
+    print_stderr(f"loading the method from {source.text}, the source in {folder}")
+    remembered: Method = source.load()
+    return remembered
 
 
 def _query_json(run: "Run", query: "Query", place: Path) -> dict[str, Any]:

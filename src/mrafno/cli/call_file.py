@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mrafno.cli import config
-from mrafno.cli.loading import Source
+from mrafno.cli.loading import Source, What
 from mrafno.errors import LedgerError, MrafnoError
 from mrafno.storage.files import read_bytes, write_json
 from mrafno.storage.layout import TASK_SOURCE
@@ -25,10 +25,14 @@ class Call:
     Attributes:
         source: where the task came from; None if unknown.
         values: goals and how simulations run, by the names of their flags.
+        method: where a method that is not built in came from.
+        callbacks: where callbacks came from.
     """
 
     source: Source | None = None
     values: dict[str, Any] = field(default_factory=dict)
+    method: Source | None = None
+    callbacks: tuple[Source, ...] = ()
 
 
 def write_call(folder: Path, call: Call) -> None:
@@ -37,6 +41,10 @@ def write_call(folder: Path, call: Call) -> None:
     if call.source is not None:
         record["task"] = call.source.text
         record["folder"] = None if call.source.folder is None else str(call.source.folder)
+    if call.method is not None:
+        record["method"] = _as_json(call.method)
+    if call.callbacks:
+        record["callbacks"] = [_as_json(callback) for callback in call.callbacks]
     path = folder / TASK_SOURCE
     try:
         write_json(path, record, indent=2)
@@ -52,6 +60,8 @@ def read_call(folder: Path) -> Call:
     try:
         record = json.loads(read_bytes(path, advice=_ADVICE))
         task, where = record.pop("task"), record.pop("folder")
+        method = _from_json(record.pop("method"), "method") if "method" in record else None
+        callbacks = tuple(_from_json(entry, "callback") for entry in record.pop("callbacks", []))
         if not isinstance(task, str | None) or not isinstance(where, str | None):
             raise TypeError("task and folder must be strings")
         if "patience" in record:  # the name in version 0.1
@@ -61,14 +71,26 @@ def read_call(folder: Path) -> Call:
         raise
     except (MrafnoError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise LedgerError(f"{path} is damaged, or was not written by mrafno. {_ADVICE}") from error
-    return Call(None if task is None else Source(task, None if where is None else Path(where)), values)
+    source = None if task is None else Source(task, None if where is None else Path(where))
+    return Call(source, values, method, callbacks)
+
+
+def _as_json(source: Source) -> list[str | None]:
+    return [source.text, None if source.folder is None else str(source.folder)]
+
+
+def _from_json(entry: Any, what: What) -> Source:
+    text, folder = entry
+    if not isinstance(text, str) or not isinstance(folder, str | None):
+        raise TypeError(f"a {what} is a text and a folder")
+    return Source(text, None if folder is None else Path(folder), what)
 
 
 def check_trusted(source: Source, folder: Path) -> None:
-    """Raise if a task's code is inside the run's folder: resuming a received run must not execute its code unasked."""
+    """Raise if code is inside the run's folder: resuming a received run must not execute its code unasked."""
     place = source.place
     if place is not None and place.resolve().is_relative_to(folder.resolve()):
         raise LedgerError(
             f"{folder / TASK_SOURCE} names code inside the run's own folder ({source.text}), which is not executed "
-            f"unasked. If you trust it: mrafno resume {folder} --task {source.text}"
+            f"unasked. If you trust it: mrafno resume {folder} --{source.what} {source.text}"
         )

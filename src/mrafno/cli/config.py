@@ -21,6 +21,7 @@ _WORDS = {
     str: "text",
     NoneType: "none",
     dict: "a table of settings, or NAME.SETTING=VALUE",
+    list: "a list of texts",
 }
 
 
@@ -134,6 +135,8 @@ def _converted(name: str, value: Any, kind: Any, where: str) -> Any:
             fits = value in get_args(one)
         elif get_origin(one) is dict:
             fits = isinstance(value, dict)
+        elif get_origin(one) is list:
+            fits = isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
         elif one is float:
             fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         else:

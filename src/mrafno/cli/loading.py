@@ -1,7 +1,8 @@
-"""Load a task by name: that of a built-in task, ``FILE.py:NAME`` or ``package.module:NAME``.
+"""Load a task, a method or a callback: a built-in one by its name, others by ``FILE.py:NAME`` or
+``package.module:NAME``.
 
-NAME is a task, or a function without arguments that returns one. The file is imported: code that should only run when
-the file is started as a script belongs under ``if __name__ == "__main__":``.
+NAME is the object, or a function without arguments (or a class) that returns it. The file is imported: code that should
+only run when the file is started as a script belongs under ``if __name__ == "__main__":``.
 """
 
 import contextlib
@@ -13,44 +14,67 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
-from mrafno.errors import MrafnoError, TaskError, hint
+from mrafno.errors import MrafnoError, RunError, TaskError, hint
+from mrafno.run.callbacks import HOOKS
+from mrafno.run.methods import METHODS, Method, get_method
 from mrafno.tasks import TASKS, Task, get_task
 
-_FORMS = "Give the name of a problem (see `mrafno tasks`), FILE.py:NAME or package.module:NAME."
+What = Literal["task", "method", "callback"]
+
+#: Built-in names, where to find them listed, and how to make such an object.
+_NAMES: dict[What, tuple[str, ...]] = {"task": tuple(TASKS), "method": tuple(METHODS), "callback": ()}
+_FORMS: dict[What, str] = {
+    "task": "Give the name of a problem (see `mrafno tasks`), FILE.py:NAME or package.module:NAME.",
+    "method": "Give the name of a built-in method (see --help), FILE.py:NAME or package.module:NAME.",
+    "callback": "Give FILE.py:NAME or package.module:NAME.",
+}
+_MAKE: dict[What, str] = {
+    "task": "Make one with FunctionTask or CommandTask of mrafno.tasks, or name a function that returns one.",
+    "method": "Make one with mrafno.Method(acquisition=...), or name a function that returns one.",
+    "callback": f"A callback has at least one of the methods {', '.join(HOOKS)}.",
+}
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a task comes from.
+    """Where a task, a method or a callback comes from.
 
     Attributes:
-        text: the name of a built-in task, ``/absolute/FILE.py:NAME``, or ``package.module:NAME``.
+        text: a built-in name, ``/absolute/FILE.py:NAME``, or ``package.module:NAME``.
         folder: searched first for a module.
+        what: which of the three it is.
     """
 
     text: str
     folder: Path | None = None
+    what: What = "task"
 
     @staticmethod
-    def of(text: str) -> "Source":
+    def of(text: str, what: What = "task") -> "Source":
         """From the command line, without executing anything; a file must exist."""
         where, colon, name = text.rpartition(":")
+        source = Source(text, None, what)
         if not colon and _is_file(text):
-            raise TaskError(f"task {text!r}: it is a file. Name the task in it, as in {text}:task.")
+            raise source.error(f"it is a file. Name the {what} in it, as in {text}:{what}.")
         if not colon:
-            if text not in TASKS:
-                raise TaskError(f"unknown task {text!r}. {hint(text, list(TASKS))} {_FORMS}")
-            return Source(text)
+            if text not in _NAMES[what]:
+                known = [hint(text, _NAMES[what])] if _NAMES[what] else []
+                raise _error(what)(" ".join([f"unknown {what} {text!r}.", *known, _FORMS[what]]))
+            return source
         if not where or not name.isidentifier():
-            raise TaskError(f"task {text!r}: {name!r} is not the name of a Python object. {_FORMS}")
+            raise source.error(f"{name!r} is not the name of a Python object. {_FORMS[what]}")
         if not _is_file(where):
-            return Source(text, Path.cwd())
+            return Source(text, Path.cwd(), what)
         file = Path(where).expanduser().resolve()
         if not file.is_file():
-            raise TaskError(f"task {text!r}: there is no file {file}. {_FORMS}")
-        return Source(f"{file}:{name}")
+            raise source.error(f"there is no file {file}. {_FORMS[what]}")
+        return Source(f"{file}:{name}", None, what)
+
+    def error(self, text: str) -> MrafnoError:
+        """An error about this source."""
+        return _error(self.what)(f"{self.what} {self.text!r}: {text}")
 
     @property
     def is_code(self) -> bool:
@@ -59,18 +83,18 @@ class Source:
 
     @property
     def place(self) -> Path | None:
-        """The file, or the folder of the module; None for a built-in task."""
+        """The file, or the folder of the module; None for a built-in name."""
         return self.folder or (Path(self.text.rpartition(":")[0]) if self.is_code else None)
 
-    def load(self, *, by_value: bool = False) -> Task:
-        """The task. What its code prints goes to stderr, because stdout is for results.
+    def load(self, *, by_value: bool = False) -> Any:
+        """The object. What its code prints goes to stderr, because stdout is for results.
 
         Args:
-            by_value: pickle a task from a file with all its code, for workers of a cluster that do not have the file.
-                That needs cloudpickle, which Dask installs.
+            by_value: pickle an object from a file with all its code, for workers of a cluster that do not have the
+                file. That needs cloudpickle, which Dask installs.
         """
         if not self.is_code:
-            return get_task(self.text)
+            return get_task(self.text) if self.what == "task" else get_method(self.text)
         where, _, name = self.text.rpartition(":")
         with contextlib.redirect_stdout(sys.stderr):
             try:
@@ -79,40 +103,49 @@ class Source:
                     module = importlib.import_module(where)
                 else:
                     module = _from_file(Path(where), by_value)
-                found = self._object(module, name)
+                return self._object(module, name)
             except MrafnoError:
                 raise
             except (Exception, SystemExit) as error:
-                raise TaskError(f"task {self.text}: {_describe_error(error, where)}") from error
-        return found
+                raise _error(self.what)(f"{self.what} {self.text}: {_describe_error(error, where)}") from error
 
-    def _object(self, module: ModuleType, name: str) -> Task:
+    def _object(self, module: ModuleType, name: str) -> Any:
+        about, fail = f"{self.what} {self.text}", _error(self.what)
         if not hasattr(module, name):
-            tasks = [key for key, value in vars(module).items() if isinstance(value, Task)]
+            found = [key for key, value in vars(module).items() if self._fits(value)]
             known = [key for key in vars(module) if not key.startswith("_")]
-            advice = hint(name, known, f"Tasks in it: {', '.join(tasks) or 'none'}.")
-            raise TaskError(f"task {self.text}: it has no {name!r}. {advice}")
-        found: Any = getattr(module, name)
-        if not isinstance(found, Task) and callable(found):
-            found = self._call_factory(found, name)
-        if not isinstance(found, Task):
-            raise TaskError(
-                f"task {self.text}: it is a {type(found).__name__}, not a task. Make one with FunctionTask or "
-                "CommandTask of mrafno.tasks, or name a function that returns one."
-            )
-        return found
+            advice = hint(name, known, f"{self.what.capitalize()}s in it: {', '.join(found) or 'none'}.")
+            raise fail(f"{about}: it has no {name!r}. {advice}")
+        value: Any = getattr(module, name)
+        if not self._fits(value) and callable(value):
+            value = self._call_factory(value, name)
+        if not self._fits(value):
+            raise fail(f"{about}: it is a {type(value).__name__}, not a {self.what}. {_MAKE[self.what]}")
+        return value
+
+    def _fits(self, value: Any) -> bool:
+        if self.what == "callback":
+            return not isinstance(value, type) and any(hasattr(value, hook) for hook in HOOKS)
+        return isinstance(value, Task if self.what == "task" else Method)
 
     def _call_factory(self, found: Any, name: str) -> Any:
         """Call a function without arguments; one with arguments is an error, as it is probably the simulator."""
         with contextlib.suppress(ValueError, TypeError):  # some callables have no signature
             needed = [p for p in inspect.signature(found).parameters.values() if p.default is p.empty]
             if any(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed):
+                what = f"it is a function of ({', '.join(p.name for p in needed)}), not a {self.what}."
+                if self.what != "task":
+                    raise RunError(f"{self.what} {self.text}: {what} {_MAKE[self.what]}")
                 raise TaskError(
-                    f"task {self.text}: it is a function of ({', '.join(p.name for p in needed)}), not a task. If it "
-                    f"is the simulator, make a task of it, task = FunctionTask({name}, inputs, resolutions=..., "
-                    f"costs=...) with FunctionTask of mrafno.tasks, and give {self.text.rpartition(':')[0]}:task."
+                    f"task {self.text}: {what} If it is the simulator, make a task of it, task = FunctionTask({name}, "
+                    f"inputs, resolutions=..., costs=...) with FunctionTask of mrafno.tasks, and give "
+                    f"{self.text.rpartition(':')[0]}:task."
                 )
         return found()
+
+
+def _error(what: What) -> type[MrafnoError]:
+    return TaskError if what == "task" else RunError
 
 
 def _is_file(text: str) -> bool:

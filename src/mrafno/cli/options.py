@@ -195,12 +195,23 @@ SIMULATIONS = (
     ),
 )  # fmt: skip
 
+CALLBACK = Flag(
+    name="callback", kind=list[str], metavar="FILE.py:NAME", panel=_HOW,
+    help="An object, a class or a function that makes one, with methods that are called after events. May be repeated.",
+)  # fmt: skip
+#: A method that is not built in, given again.
+OTHER_METHOD = Flag(
+    name="method", kind=str, metavar="FILE.py:NAME", panel=_CHOICE,
+    help="Load the run's own method from here instead of from where it was.",
+)  # fmt: skip
+
 CHOICE = (
     Flag(
         name="method", kind=str, metavar="NAME", panel=_CHOICE, default="mra-auto", complete=complete_method,
         help="How to choose: mra-u, mra-uhat, mra-auto, mr-predvar, mr-dropout, random-* or coreset-*, where * is low, "
-        "high or mix.",
+        "high or mix; or FILE.py:NAME, where NAME is a mrafno.Method.",
     ),
+    CALLBACK,
     Flag(name="seed", kind=int, min=0, metavar="N", panel=_CHOICE, default="0", help="Seed of all random numbers."),
     Flag(name="pool", kind=int, min=1, metavar="N", panel=_CHOICE, default="990", help="Candidates to choose from."),
     Flag(

@@ -10,7 +10,7 @@ from mrafno.cli.options import given, with_flags
 from mrafno.cli.program import app, print_stderr
 
 if TYPE_CHECKING:
-    from mrafno.cli.loading import Source
+    from mrafno.cli.call_file import Call
     from mrafno.run import Run
 
 #: Steps of a run without a goal.
@@ -54,21 +54,22 @@ def create(ctx: typer.Context, **_: Any) -> None:
     "`mrafno resume runs/b`\n\n"
     "`mrafno resume runs/own --steps 200 --workers 8 --task solver.py:task`"
 )
-@with_flags([options.AS_JSON], options.GOALS, options.SIMULATIONS)
+@with_flags([options.AS_JSON], options.GOALS, options.SIMULATIONS, [options.CALLBACK, options.OTHER_METHOD])
 def resume(ctx: typer.Context, folder: options.Folder, task: options.OtherTask = None, **_: Any) -> None:
     """Continue a run, as if it had never stopped.
 
     Goals and simulation settings that are not given are those of the last call; a goal that is given replaces all
-    earlier goals. A task from a file is loaded from the same file, whose name is printed first.
+    earlier goals. A task, a method and callbacks from files are loaded from the same files, whose names are printed.
     """
     from mrafno.cli import config
     from mrafno.cli.advance import advance, reserved_stdout
     from mrafno.cli.call_file import Call, read_call, write_call
+    from mrafno.cli.loading import Source
     from mrafno.errors import RunError
     from mrafno.storage.ledger import Ledger
 
     flags = given(ctx)
-    as_json = flags.get("json", False)
+    as_json, method, callback = flags.get("json", False), flags.get("method"), flags.get("callback")
     flags = config.check_types(
         config.pick(flags, config.GOALS | config.SIMULATIONS), config.all_settings(), "the flags"
     )
@@ -80,11 +81,15 @@ def resume(ctx: typer.Context, folder: options.Folder, task: options.OtherTask =
             values = {name: value for name, value in values.items() if name not in names or name in flags}
     if not values.keys() & config.GOALS.keys():
         raise RunError(f"run {folder}: it has no goal. Give --steps, --budget or --target.")
-    with reserved_stdout(as_json) as stdout:
-        it, source = _opened(folder, task, last.source, "dask" in values)
-        with it:
-            write_call(folder, Call(source, values))
-            advance(it, folder, {**values, "json": as_json}, stdout)
+    call = Call(
+        last.source if task is None else Source.of(task),
+        values,
+        last.method if method is None else Source.of(method, "method"),
+        tuple(Source.of(text, "callback") for text in callback) if callback else last.callbacks,
+    )
+    with reserved_stdout(as_json) as stdout, open_run(folder, call, last) as it:
+        write_call(folder, call)
+        advance(it, folder, {**values, "json": as_json}, stdout)
 
 
 def _values(ctx: typer.Context) -> dict[str, Any]:
@@ -108,35 +113,43 @@ def _created(values: dict[str, Any]) -> "Run":
     from mrafno.run import Run
 
     source = Source.of(values["task"])
-    begun = config.pick(values, ["method", "seed", "examples", *config.run_settings()])
-    it = Run.create(values["out"], source.load(by_value="dask" in values), **begun)
+    method = Source.of(values.get("method", "mra-auto"), "method")
+    callbacks = tuple(Source.of(text, "callback") for text in values.get("callback", ()))
+    begun = config.pick(values, ["seed", "examples", *config.run_settings()])
+    task = source.load(by_value="dask" in values)
+    loaded = [callback.load() for callback in callbacks]
+    it = Run.create(values["out"], task, method.load(), callbacks=loaded, **begun)
     try:
-        write_call(it.ledger.folder, Call(source, config.pick(values, config.GOALS | config.SIMULATIONS)))
+        kept = config.pick(values, config.GOALS | config.SIMULATIONS)
+        write_call(it.ledger.folder, Call(source, kept, method if method.is_code else None, callbacks))
     except BaseException:
         it.close()
         raise
     return it
 
 
-def _opened(folder: Path, task: str | None, known: "Source | None", dask: bool) -> tuple["Run", "Source | None"]:
-    """A run and the source of its task: the flag, the source of the last call, or the ledger."""
+def open_run(folder: Path, call: "Call", last: "Call") -> "Run":
+    """A run with its task, method and callbacks; what the run's call file names is checked and printed first."""
     from mrafno.cli.call_file import check_trusted
-    from mrafno.cli.loading import Source
     from mrafno.errors import RunError
     from mrafno.run import Run
     from mrafno.tasks.stored import ExternalTask
 
-    source = known if task is None else Source.of(task)
-    if source is not None and source.is_code:
-        if task is None:
+    remembered = {last.source, last.method, *last.callbacks}
+    for source in (call.source, call.method, *call.callbacks):
+        if source is not None and source.is_code and source in remembered:
             check_trusted(source, folder)
-            print_stderr(f"loading the task from {source.text}, the source in {folder}")
-        return Run.open(folder, source.load(by_value=dask)), source
-    it = Run.open(folder, None if task is None or source is None else source.load())
+            print_stderr(f"loading the {source.what} from {source.text}, the source in {folder}")
+    task = None if call.source is None else call.source.load(by_value="dask" in call.values)
+    method = None if call.method is None else call.method.load()
+    callbacks = [callback.load() for callback in call.callbacks]
+    # A built-in task comes from the ledger, which knows its meshes and costs.
+    own = task if call.source is not None and (call.source.is_code or call.source is not last.source) else None
+    it = Run.open(folder, own, method=method, callbacks=callbacks)
     if isinstance(it.task, ExternalTask):
         it.close()
         raise RunError(
             f"run {folder}: the source of its task {it.task.name!r} is not known. Give it with --task FILE.py:NAME, or "
             "simulate outside of mrafno with `mrafno ask` and `mrafno tell`."
         )
-    return it, source
+    return it

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mrafno.run.notebook import table
 from mrafno.run.state import RunState
 
 
@@ -36,8 +37,6 @@ class Outcome:
         return text if self.estimate is None else f"{text}, estimated relative error {self.estimate:.3g}"
 
     def _repr_html_(self) -> str:
-        from mrafno.run.notebook import table  # one of several views; a notebook is the only place that needs it
-
         rows = {"stopped because": self.reason, "steps": self.steps, "cost": f"{self.cost:g}"}
         if self.error is not None:
             rows["relative error on test examples"] = f"{self.error:.3g}"

@@ -70,7 +70,7 @@ class RunReader:
     @property
     def task(self) -> "Task":
         """The run's task; one that is not ours comes without its simulator."""
-        from mrafno.tasks.stored import task_from_json
+        from mrafno.tasks.stored import task_from_json  # imports SciPy
 
         if self._task is None:
             inputs = None if self.state.inputs is None else self.ledger.read_array(self.state.inputs)
@@ -150,7 +150,7 @@ class RunReader:
         return relative_l2(mean, y, None if normaliser is None else normaliser.typical_norm(y.shape[2:]))
 
     def _loaded(self) -> "Surrogate":
-        from mrafno.surrogate import Surrogate
+        from mrafno.surrogate import Surrogate  # imports torch
 
         surrogate = Surrogate.load(self.folder / CHECKPOINT)
         if surrogate.domain.grids != self.grids or surrogate.seed != self.state.seed:
