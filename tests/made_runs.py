@@ -18,7 +18,7 @@ def real_run(tmp_path_factory):
     """A run with a checkpoint, however short, made once a session."""
     path = tmp_path_factory.getbasetemp() / "real-run"
     if not path.exists():
-        settings = {"pool": 12, "initial": 3, "test": 4, "members": 2, "first": 20, "iterations": 2, "evaluate": 2}
+        settings = {"pool": 12, "initial": 3, "test": 4, "members": 2, "iterations": 2, "evaluate": 2}
         with Run.create(path, get_task("darcy", resolutions=((4, 4), (8, 8))), seed=3, **settings) as run:
             run.advance(total_steps=4)
     return path

@@ -24,7 +24,7 @@ from mrafno.tasks import Burgers, Darcy, FunctionTask
 
 COSTS = (1.0, 5.0)
 SETTINGS = {
-    "pool": 12, "initial": 3, "test": 4, "members": 2, "first": 4, "iterations": 1, "evaluate": 2, "brief": 99,
+    "pool": 12, "initial": 3, "test": 4, "members": 2, "iterations": 1, "evaluate": 2, "update_every": 99,
 }  # fmt: skip
 
 
@@ -126,10 +126,10 @@ def set_up(run):
 
 @cache
 def _template(method, settings):
-    """A run with its first examples, trained on them."""
+    """A run with its first examples, trained on them; settings as JSON, which can be hashed."""
     folder = Path(tempfile.mkdtemp(prefix="mrafno-test-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with create(folder / "run", method, **dict(settings)) as run:
+    with create(folder / "run", method, **json.loads(settings)) as run:
         set_up(run).train_and_evaluate_if_due()
     return folder / "run"
 
@@ -138,7 +138,7 @@ def ready(folder, method="mra-uhat", task=None, **settings):
     """A run of the tiny task that has its first examples and has learnt from them; made once, then copied."""
     from mrafno.run import Run
 
-    shutil.copytree(_template(method, tuple(sorted(settings.items()))), folder)
+    shutil.copytree(_template(method, json.dumps(settings, sort_keys=True)), folder)
     return Run.open(folder, task or tiny())
 
 

@@ -9,7 +9,7 @@ from mrafno.data.dataset import Dataset, Normaliser
 from mrafno.grids import Domain, Grid
 from mrafno.surrogate.operator.fno import MemberFNO, NetworkSettings
 from mrafno.surrogate.training.batches import Batches
-from mrafno.surrogate.training.loop import TrainingSettings
+from mrafno.surrogate.training.settings import TrainingSettings
 
 SEEDS = [[0, 0], [0, 1], [0, 2]]
 

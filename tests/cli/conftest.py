@@ -35,7 +35,7 @@ task = FunctionTask(solve, amplitude * np.sin(2 * np.pi * x + phase), ((9,), (17
 #: Settings with which a step takes no time.
 TINY = [
     *("--pool", "12", "--initial", "3", "--test", "4", "--members", "2", "--iterations", "3", "--evaluate", "2"),
-    *("--setting", "first=10"),
+    *("--setting", "update_every=10"),
 ]
 
 

@@ -26,10 +26,12 @@ def said(call, *arguments):
 
 
 def test_toml(write):
-    path = write('task = "burgers"\nsteps = 20\nbudget = 100\nasync = true\nfirst = 7\nlease = "none"\nalpha = 1\n')
-    expected = {"task": "burgers", "steps": 20, "budget": 100.0, "async": True, "first": 7, "lease": None, "alpha": 1.0}
+    path = write(
+        'task = "burgers"\nsteps = 20\nbudget = 100\nasync = true\nupdate_every = 7\nlease = "none"\nalpha=1\n'
+    )
+    expected = {"task": "burgers", "steps": 20, "budget": 100.0, "async": True, "update_every": 7, "lease": None}
     values = config.read_file(path)
-    assert values == expected
+    assert values == {**expected, "alpha": 1.0}
     assert [type(values[name]) for name in ("steps", "budget", "alpha")] == [int, float, float]
 
 
@@ -121,9 +123,10 @@ def test_files_that_cannot_be_read(write, tmp_path):
 @pytest.mark.parametrize(
     ("text", "name", "value"),
     [
-        ("first=10", "first", 10),
-        ("refresh=0", "refresh", 0.0),
-        ("refresh = 1e-1", "refresh", 0.1),
+        ("update_every=10", "update_every", 10),
+        ("training.rate=2e-3", "training", {"rate": 0.002}),
+        ("refit_growth=0", "refit_growth", 0.0),
+        ("refit_growth = 1e-1", "refit_growth", 0.1),
         ("renormalise=False", "renormalise", False),
         ("lease=none", "lease", None),
         ("schedule=sigmoid", "schedule", "sigmoid"),
@@ -138,14 +141,22 @@ def test_settings_without_a_flag(text, name, value):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("first", "the form is NAME=VALUE, like refresh=0.1."),
-        ("frist=3", "unknown setting 'frist'. Did you mean 'first'?"),
-        ("first=ten", "first must be a whole number or none, got 'ten'."),
+        ("update_every", "the form is NAME=VALUE, like refit_growth=0.1."),
+        ("iteratoins=3", "unknown setting 'iteratoins'. Did you mean 'iterations'?"),
+        ("training=fast", "training must be a table of settings, or NAME.SETTING=VALUE, got 'fast'."),
+        ("update_every=ten", "update_every must be a whole number or none, got 'ten'."),
         ("pool=3", "pool is given twice. Give it once."),
     ],
 )
 def test_wrong_settings(text, complaint):
     assert said(config.collect, {"pool": 5}, [text]) == f"--setting {text}: {complaint}"
+
+
+def test_parts_of_a_setting_are_collected():
+    found = config.collect({}, ["training.rate=0.002", "training.update_batch=7", "network.width=8"])
+    assert found == {"training": {"rate": 0.002, "update_batch": 7}, "network": {"width": 8}}
+    with pytest.raises(RunError, match="training is given twice"):
+        config.collect({}, ["training.rate=1", "training.rate=2"])
 
 
 def test_every_setting_of_a_run_is_a_flag_or_named_in_the_help_of_setting():

@@ -27,9 +27,8 @@ def test_a_run_prints_a_line_for_every_measurement(original):
 def test_settings_and_call_are_in_the_folder(original):
     folder, _ = original
     settings = shown(folder)["settings"]
-    assert [settings[name] for name in ("pool", "initial", "test", "members", "iterations", "evaluate", "first")] == [
-        12, 3, 4, 2, 3, 2, 10
-    ]  # fmt: skip
+    names = ("pool", "initial", "test", "members", "iterations", "evaluate", "update_every")
+    assert [settings[name] for name in names] == [12, 3, 4, 2, 3, 2, 10]
     kept = json.loads((folder / "task.source.json").read_text())
     assert kept == {"task": f"{folder.parent / 'tiny_original.py'}:task", "folder": None, "steps": 4}
 
@@ -83,15 +82,15 @@ def test_flags_take_precedence_over_a_settings_file(solver, tmp_path):
     file = tmp_path / "run.toml"
     texts = [f"{name} = {value}" for name, value in names.items()]
     file.write_text(
-        "\n".join([f'task = "{solver}:task"', f'out = "{tmp_path / "run"}"', "first = 10", "steps = 9", *texts])
+        "\n".join([f'task = "{solver}:task"', f'out = "{tmp_path / "run"}"', "update_every = 10", "steps = 9", *texts])
     )
     result = mrafno("run", "--config", file, "--steps", 0, "--seed", 3, "--method", "random-low")
     assert result.exit_code == 0, result.output
     state = shown(tmp_path / "run")
     assert (state["method"], state["seed"], state["steps"], state["state"]) == ("random-low", 3, [], "finished 0 steps")
-    assert {name: state["settings"][name] for name in (*names, "first")} == {k: int(v) for k, v in names.items()} | {
-        "first": 10
-    }
+    assert {name: state["settings"][name] for name in (*names, "update_every")} == {
+        k: int(v) for k, v in names.items()
+    } | {"update_every": 10}
 
 
 def test_a_misspelt_name_in_a_file(tmp_path):

@@ -14,7 +14,7 @@ def call(*arguments):
 def test_commands(tmp_path):
     assert call("--help").output.count("Error") >= 1
     tiny = ["--quick", "--workers", "1", "--seeds", "1", "--steps", "2", "--out", str(tmp_path / "out")]
-    for name in ("pool=5", "initial=2", "test=2", "first=5", "iterations=2", "evaluate=2"):
+    for name in ("pool=5", "initial=2", "test=2", "iterations=2", "evaluate=2"):
         tiny += ["--setting", name]
     done = call("curves", *tiny, "--methods", "random-low", "--errors", "0.5,0.3")
     assert done.exit_code == 0, done.output

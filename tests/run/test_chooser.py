@@ -48,7 +48,7 @@ def check_run(run, steps):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_makes_a_run(tmp_path, method):
-    with runs.ready(tmp_path / "run", method, evaluate=6, alpha=0.5, refresh=0.4) as run:
+    with runs.ready(tmp_path / "run", method, evaluate=6, alpha=0.5, refit_growth=0.4) as run:
         assert run.advance(total_steps=6).reason == "finished 6 steps"
         check_run(run, 6)
 
@@ -59,7 +59,7 @@ METHODS3 = ("mra-u", "mra-uhat", "mra-auto", "random-mix", "coreset-mix")
 @pytest.mark.parametrize("method", METHODS3)
 @pytest.mark.parametrize("make", [runs.tiny3, runs.tiny_darcy])
 def test_three_levels_in_one_and_two_dimensions(tmp_path, method, make):
-    settings = {"evaluate": 6, "initial": 2, "test": 2, "refresh": 0.5}
+    settings = {"evaluate": 6, "initial": 2, "test": 2, "refit_growth": 0.5}
     with runs.advanced(tmp_path / "run", 6, method, make(), settings=settings) as run:
         check_run(run, 6)
 
@@ -100,7 +100,7 @@ def test_scores_are_information_of_directly_computed_gram_matrices(tmp_path, met
 
 
 def test_scores_are_given_what_is_told_but_not_learnt_and_what_runs(tmp_path):
-    with runs.ready(tmp_path / "run", members=4, refresh=1.0) as run:
+    with runs.ready(tmp_path / "run", members=4, refit_growth=1.0) as run:
         told, running = run.ask(2)
         runs.answer(run, [told])
         assert [q.id for q in run.state.not_trained_on] == [told.id]
@@ -201,7 +201,7 @@ def test_a_strong_schedule_turns_to_the_cheap_mesh(tmp_path):
 @pytest.mark.parametrize("method", ["random-mix", "mra-uhat"])
 def test_the_same_seed_makes_the_same_choices_and_another_others(tmp_path, method):
     found = []
-    settings = {"refresh": 0.4, "test": 2, "evaluate": 5}
+    settings = {"refit_growth": 0.4, "test": 2, "evaluate": 5}
     for number, seed in enumerate((0, 0, 1)):
         with runs.advanced(tmp_path / str(number), 4, method, seed=seed, settings=settings) as run:
             found.append(runs.decisions(run.state))
@@ -212,8 +212,8 @@ def test_the_same_seed_makes_the_same_choices_and_another_others(tmp_path, metho
 def test_random_choice_does_not_depend_on_what_was_learnt(tmp_path):
     """Its stream comes from seed, step and what runs."""
     found = []
-    for number, first in enumerate((6, 9)):
-        settings = {"first": first, "test": 0, "refresh": 1.0}
+    for number, iterations in enumerate((6, 9)):
+        settings = {"iterations": iterations, "test": 0, "refit_growth": 1.0}
         with runs.advanced(tmp_path / str(number), 5, "random-mix", settings=settings) as run:
             found.append(runs.choices(run.state))
     assert found[0] == found[1]
@@ -245,7 +245,7 @@ def test_auto_asks_the_level_with_the_largest_gain_and_in_it_the_largest_u_hat(t
 def test_auto_looks_at_every_level_now_and_then(tmp_path, costs):
     """Without an example of its own, a level would look as good as the coarsest one, and never be asked."""
     task = runs.tiny(resolutions=((5,), (9,), (17,))[-len(costs) :], costs=costs)
-    with runs.advanced(tmp_path / "run", 9, "mra-auto", task, settings={"refresh": 0.5}) as run:
+    with runs.advanced(tmp_path / "run", 9, "mra-auto", task, settings={"refit_growth": 0.5}) as run:
         levels = [q.level for q in run.state.of_kind("pool")]
         for place in range(9):
             bounds = MultilevelGain().bounded([0.0] * run.task.levels, levels[:place], run.task.costs)
@@ -281,7 +281,7 @@ def test_gram_matrices_are_kept_until_the_surrogate_learns(tmp_path, monkeypatch
     monkeypatch.setattr(
         Chooser, "_predicted_grams", lambda self, s, rows: made.append(s.fits) or predicted(self, s, rows)
     )
-    with runs.ready(tmp_path / "run", refresh=0.25) as run:
+    with runs.ready(tmp_path / "run", refit_growth=0.25) as run:
         for _ in range(5):
             runs.answer(run, run.ask(1))
         assert 1 < len(run.state.trainings) < 5

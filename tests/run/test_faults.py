@@ -80,7 +80,7 @@ def test_ctrl_c_stops_a_driver_in_time_and_it_ends_where_it_would_have(reports):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_forty_deaths(tmp_path, manner, workers):
     """In this process, and with a pool, whose workers go on when their driver is dead."""
-    settings = {"batch": 2} if workers or manner == "file" else {"refresh": 0.5, "brief": 2}
+    settings = {"batch": 2} if workers or manner == "file" else {"refit_growth": 0.5, "update_every": 2}
     job = {"deaths": 40, "manner": manner, "workers": workers, "settings": settings}
     report = tormented(tmp_path, run=job)["run"]
     check(report, 40, workers or 1)

@@ -135,8 +135,8 @@ def test_no_run_is_an_error_that_names_the_folder(tmp_path):
 
 
 def test_ones_own_task_is_not_needed_for_asking_and_telling(tmp_path):
-    shutil.copytree(runs._template("mra-uhat", ()), tmp_path / "with")
-    shutil.copytree(runs._template("mra-uhat", ()), tmp_path / "without")
+    shutil.copytree(runs._template("mra-uhat", "{}"), tmp_path / "with")
+    shutil.copytree(runs._template("mra-uhat", "{}"), tmp_path / "without")
     with Run.open(tmp_path / "with", runs.tiny()) as known, Run.open(tmp_path / "without") as unknown:
         for _ in range(3):
             for run in (known, unknown):
@@ -339,5 +339,5 @@ def test_it_logs_through_logging(tmp_path, caplog):
         run.advance(steps=1)
     said = [record.getMessage() for record in caplog.records]
     assert any(text.startswith("created ") for text in said)
-    assert any(text.startswith("fit 1 on 6 examples took") for text in said)
+    assert any(text.startswith("fit 1 (scratch) on 6 examples took") for text in said)
     assert any("relative L2 error" in text for text in said)

@@ -18,7 +18,14 @@ def test_the_defaults_are_those_of_the_experiments():
 
 def test_they_come_back_from_json():
     settings = RunSettings.of(
-        pool=7, alpha=0, schedule="sigmoid", renormalise=False, targets=5, refresh=0.5, lease=3.5, retrain="scratch"
+        pool=7,
+        alpha=0,
+        schedule="sigmoid",
+        renormalise=False,
+        targets=5,
+        refit_growth=0.5,
+        lease=3.5,
+        retrain="scratch",
     )
     assert RunSettings.of(**json.loads(json.dumps(settings.as_json(), allow_nan=False))) == settings
     assert set(settings.as_json()) == {field.name for field in fields(RunSettings)}
@@ -44,20 +51,22 @@ def test_a_name_like_no_other_tells_all():
         ("test", (-1, 0.5)),
         ("test_seed", (-1, 0.5, None)),
         ("batch", (0,)),
-        ("brief", (0, 1.5)),
+        ("update_every", (0, 1.5)),
         ("members", (1, 0)),
         ("inference", ("mcmc", 1)),
         ("evaluate", (0,)),
         ("retries", (-1, math.inf)),
         ("targets", (0, 2.0)),
         ("candidates", (0,)),
-        ("first", (0,)),
         ("iterations", (-3,)),
         ("schedule", ("linear", None, 3)),
         ("preset", ("slow",)),
         ("retrain", ("cold", True)),
         ("alpha", (-0.1, math.nan, math.inf, "x", None, True)),
-        ("refresh", (-0.1, 1.1, math.nan, "x", None)),
+        ("refit_growth", (-0.1, math.nan, "x")),
+        ("network", (None, 3, {1: 2})),
+        ("training", ("fast",)),
+        ("scoring_points", (1, 2.5)),
         ("renormalise", (1, "yes", None)),
         ("lease", (0, -1, math.nan, math.inf, "long", True)),
     ],
@@ -68,16 +77,14 @@ def test_nonsense_is_refused_by_name(name, values):
             RunSettings.of(**{name: value})
 
 
-@pytest.mark.parametrize(
-    ("members", "known", "expected"), [(5, 4, 1), (5, 149, 1), (5, 150, 2), (5, 900, 4), (2, 900, 1)]
-)
-def test_brief_fits_become_rarer_up_to_the_number_of_members(members, known, expected):
-    assert RunSettings(members=members).new_examples(known) == expected
-    assert RunSettings(members=members, brief=7).new_examples(known) == 7
-    assert RunSettings(**RunSettings(members=members, brief=7).as_json()).new_examples(known) == 7
+def test_settings_of_the_first_version_are_read_by_their_old_names():
+    old = {"pool": 7, "refresh": 0.25, "brief": 3, "first": 10, "iterations": None}
+    assert RunSettings.recorded(old) == RunSettings(pool=7, refit_growth=0.25, update_every=3)
+    new = RunSettings(network={"width": 8}, training={"rate": 1e-3})
+    assert RunSettings.recorded(new.as_json()) == new
 
 
 def test_none_means_the_surrogates_own_or_all():
-    settings = RunSettings(targets=None, candidates=None, first=None, iterations=None, lease=None)
+    settings = RunSettings(targets=None, candidates=None, iterations=None, lease=None)
     assert settings == RunSettings()
-    assert RunSettings(test=0, retries=0, refresh=0, alpha=0).refresh == 0
+    assert RunSettings(test=0, retries=0, refit_growth=0, alpha=0).refit_growth == 0

@@ -103,7 +103,7 @@ def test_training_that_is_interrupted_begins_again_with_what_the_ledger_knows(tm
             if moment == "recording":
                 patched.setattr(run.ledger, "append", interrupt)
             with pytest.raises(Interrupted):
-                run.train(interrupt if moment == "early" else None)
+                run.train(watch=interrupt if moment == "early" else None)
         assert len(run.state.trainings) == 1
         run.train()
         assert runs.weights(run) == runs.weights(other)
@@ -113,20 +113,19 @@ def test_training_that_is_interrupted_begins_again_with_what_the_ledger_knows(tm
         assert runs.weights(run) == runs.weights(other)
 
 
-def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path):
-    quick = {"brief_iterations": 2, "early_iterations": 2}
-    with runs.create(tmp_path / "run", refresh=1.0, brief=2, training=quick) as run:
+def test_updates_between_fits_on_all_examples_follow_from_the_ledger_too(tmp_path):
+    with runs.create(tmp_path / "run", refit_growth=1.0, update_every=2, training={"update_iterations": 2}) as run:
         runs.set_up(run)
         for _ in range(7):
-            runs.answer(run, run.ask(1), cost=1.0)
+            runs.answer(run, run.ask(1))
         run.train_and_evaluate_if_due()
-        # Six to begin with, so the seventh is more than as many again; thirteen are few enough to begin anew.
-        assert [(len(t.added), t.brief, t.from_scratch) for t in run.state.trainings] == [
-            (6, False, True), (2, True, False), (2, True, False), (2, True, False), (1, False, True),
+        # Six to begin with, so the seventh is more than as many again; thirteen are few enough to start from scratch.
+        assert [(len(t.added), t.kind) for t in run.state.trainings] == [
+            (6, "scratch"), (2, "update"), (2, "update"), (2, "update"), (1, "scratch"),
         ]  # fmt: skip
-        runs.answer(run, run.ask(2), cost=1.0)
+        runs.answer(run, run.ask(2))
         run.train_and_evaluate_if_due()
-        assert run.state.trainings[-1].brief
+        assert run.state.trainings[-1].kind == "update"
         expected = runs.weights(run)
     shutil.rmtree(tmp_path / "run" / "surrogate")
     with Run.open(tmp_path / "run", runs.tiny()) as run:
@@ -134,29 +133,23 @@ def test_brief_fits_between_whole_ones_follow_from_the_ledger_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("few", "refresh", "last", "needed", "from_scratch"),
+    ("settings", "last", "kind"),
     [
-        (100, 0.0, False, 2, True),
-        (100, 0.0, True, 2, True),
-        (100, 1.0, True, 2, False),
-        (8, 0.0, False, 2, False),
-        (100, 0.0, False, 20, False),
+        ({"refit_growth": 0.0}, False, "scratch"),
+        ({"refit_growth": 0.0}, True, "scratch"),
+        ({"refit_growth": 1.0}, True, "refit"),
+        ({"refit_growth": 0.0, "training": {"scratch_below": 8}}, False, "refit"),
+        ({"refit_growth": 1.0, "retrain": "scratch"}, True, "scratch"),
+        ({"refit_growth": 1.0, "update_every": 1}, False, "update"),
+        ({"refit_growth": 1.0, "update_every": 3}, False, None),
     ],
 )
-def test_whole_fits_begin_anew_while_examples_are_few(tmp_path, monkeypatch, few, refresh, last, needed, from_scratch):
-    """But not one that is only made because a run ends, or that has not half the iterations that are needed."""
-    monkeypatch.setattr(learning, "_FEW", few)
-    fits = []
-    with runs.ready(tmp_path / "run", refresh=refresh) as run:
-        run.surrogate.training = run.surrogate.training.changed(early_iterations=needed)
-        fit = type(run.surrogate).fit
-        monkeypatch.setattr(
-            type(run.surrogate), "fit", lambda *a, **k: fits.append((k["warm"], k["brief"])) or fit(*a, **k)
-        )
-        runs.answer(run, run.ask(2), cost=1.0)
+def test_the_kind_of_a_fit_follows_from_the_policy_and_the_settings(tmp_path, settings, last, kind):
+    """The last fit of a run starts from the last weights, unless one from scratch is due."""
+    with runs.ready(tmp_path / "run", **settings) as run:
+        runs.answer(run, run.ask(2))
         run.train_and_evaluate_if_due(last=last)
-        assert [(t.brief, t.from_scratch) for t in run.state.trainings] == [(False, True), (False, from_scratch)]
-        assert fits == [(not from_scratch, from_scratch)]
+        assert [t.kind for t in run.state.trainings] == ["scratch", *([kind] if kind else [])]
         expected = runs.weights(run)
     shutil.rmtree(tmp_path / "run" / "surrogate")
     with Run.open(tmp_path / "run", runs.tiny()) as run:

@@ -110,7 +110,7 @@ def test_a_run_with_a_budget_is_the_beginning_of_a_longer_one(tmp_path, straight
 
 
 def test_a_budget_ends_runs_that_train_rarely(tmp_path):
-    settings = RunSettings.of(**{**tiny_setup().settings.as_json(), "refresh": 1.0})
+    settings = RunSettings.of(**{**tiny_setup().settings.as_json(), "refit_growth": 1.0})
     setup = tiny_setup(steps=6, budget=1.0, settings=settings)
     state = run_job(setup.job(HIGH, 0), tmp_path, setup, ignore)
     assert (state.step, len(state.trainings), len(state.not_trained_on)) == (1, 2, 0)

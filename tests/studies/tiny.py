@@ -13,10 +13,9 @@ SETTINGS = {
     "initial": 3,
     "test": 4,
     "members": 2,
-    "first": 6,
     "iterations": 2,
     "evaluate": 2,
-    "refresh": 0.0,
+    "refit_growth": 0.0,
 }
 
 

@@ -104,7 +104,7 @@ def test_training_continues_from_a_checkpoint_bitwise(name, tmp_path):
     again = Surrogate.load(tmp_path)
     more = examples(surrogate.domain, n=8)
     for one in (surrogate, again):
-        one.fit(more, warm=True, iterations=3)
+        one.fit(more, kind="refit", iterations=3)
     assert_same(surrogate, again)
 
 

@@ -91,5 +91,5 @@ def test_a_fit_predicts_out_of_fold_examples_once(monkeypatch):
 
     monkeypatch.setattr(Ensemble, "predict", heard)
     surrogate, _, out_of_fold = fitted((50, 50))
-    surrogate.fit(out_of_fold.data, warm=True, brief=True, watch=lambda *_: None)
+    surrogate.fit(out_of_fold.data, kind="update", watch=lambda *_: None)
     assert asked == [0, 1, 0, 1]

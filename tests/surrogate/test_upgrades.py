@@ -24,7 +24,7 @@ NAMES = {
     1: {
         "": {"out_of_fold": "held_in", "trained_levels": "learnt"},
         "network": {"stencil_radius": "reach", "correction_width": "refined"},
-        "training": {"small_data_size": "few", "level_embedding_scale": "apart", "out_of_fold": "held_in"},
+        "training": {"level_embedding_scale": "apart", "out_of_fold": "held_in"},
     },
 }
 
@@ -33,6 +33,10 @@ def as_format(values, version):
     """The description as an earlier format wrote it."""
     values = json.loads(json.dumps(values))
     del values["class"], values["network"]["boundary_factor"], values["network"]["padding"]
+    policy = values.pop("policy")
+    values["training"] |= {f"warm_{name}": policy[f"refit_{name}"] for name in ("batch", "rate")}
+    values["training"] |= {f"brief_{name}": policy[f"update_{name}"] for name in ("iterations", "batch", "rate")}
+    values["training"] |= {"few" if version == 1 else "small_data_size": 400, "early_iterations": 2500}
     for step in range(VERSION - 1, version - 1, -1):
         for part, names in NAMES[step].items():
             place = values[part] if part else values
@@ -55,7 +59,9 @@ def test_earlier_formats_predict_as_before(tmp_path, dim, version):
     path.write_text(json.dumps(as_format(json.loads(path.read_text()), version)))
     again = Surrogate.load(tmp_path)
     assert type(again) is Ensemble
-    assert (again.network_settings, again.training) == (surrogate.network_settings, surrogate.training)
+    assert (again.network_settings, again.training, again.policy) == (
+        surrogate.network_settings, surrogate.training, surrogate.policy,
+    )  # fmt: skip
     assert (again.out_of_fold_count, again.trained_levels) == (surrogate.out_of_fold_count, surrogate.trained_levels)
     f = rng.normal(size=(3, 1, *domain.grids[-1].shape))
     np.testing.assert_array_equal(again.predict(f).samples, surrogate.predict(f).samples)

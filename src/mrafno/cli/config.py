@@ -14,7 +14,14 @@ from mrafno.errors import RunError, hint
 #: Names and types of what ends a run, and of how its simulations run.
 GOALS, SIMULATIONS = options.types(options.GOALS), options.types(options.SIMULATIONS)
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "none"}
+_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    NoneType: "none",
+    dict: "a table of settings, or NAME.SETTING=VALUE",
+}
 
 
 def run_settings() -> dict[str, Any]:
@@ -48,7 +55,10 @@ def collect(flags: Mapping[str, Any], settings: Sequence[str] = (), file: Path |
     )
     for text in settings:
         name, value = _assignment(text)
-        if name in given:
+        known = given.get(name)
+        if isinstance(value, dict) and isinstance(known, dict) and not value.keys() & known.keys():
+            value = {**known, **value}
+        elif name in given:
             raise RunError(f"--setting {text}: {name} is given twice. Give it once.")
         given[name] = value
     return {**(read_file(file) if file else {}), **given}
@@ -93,11 +103,13 @@ def _assignment(text: str) -> tuple[str, Any]:
     """Name and value of a ``NAME=VALUE``."""
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
-        raise RunError(f"--setting {text}: the form is NAME=VALUE, like refresh=0.1.")
+        raise RunError(f"--setting {text}: the form is NAME=VALUE, like refit_growth=0.1.")
     kinds = run_settings()
+    name, _, part = name.partition(".")  # training.rate=0.002 is one entry of the dictionary training
     if name not in kinds:
         raise RunError(f"--setting {text}: {_unknown(name, kinds)}")
-    return name, _converted(name, _parsed(value), kinds[name], f"--setting {text}")
+    parsed = {part: _parsed(value)} if part else _parsed(value)
+    return name, _converted(name, parsed, kinds[name], f"--setting {text}")
 
 
 def _parsed(text: str) -> Any:
@@ -120,6 +132,8 @@ def _converted(name: str, value: Any, kind: Any, where: str) -> Any:
     for one in kinds:
         if get_origin(one) is Literal:
             fits = value in get_args(one)
+        elif get_origin(one) is dict:
+            fits = isinstance(value, dict)
         elif one is float:
             fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         else:
@@ -129,7 +143,8 @@ def _converted(name: str, value: Any, kind: Any, where: str) -> Any:
         if fits:
             return float(value) if one is float else value
     words = " or ".join(
-        f"one of {', '.join(map(str, get_args(one)))}" if get_origin(one) is Literal else _WORDS[one] for one in kinds
+        f"one of {', '.join(map(str, get_args(one)))}" if get_origin(one) is Literal else _WORDS[get_origin(one) or one]
+        for one in kinds
     )
     raise RunError(f"{where}: {name} must be {words}, got {value!r}.")
 

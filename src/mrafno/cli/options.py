@@ -247,8 +247,9 @@ SURROGATE = (
 )  # fmt: skip
 SETTING = Flag(
     name="setting", kind=list[str], metavar="NAME=VALUE", panel=_SURROGATE, complete=complete_setting,
-    help="Any setting of a run, also those without a flag: inference, renormalise, targets, candidates, refresh, "
-    "brief, first, test_seed, retries, lease. May be repeated.",
+    help="Any setting of a run, also those without a flag: inference, renormalise, targets, candidates, "
+    "refit_growth, update_every, scoring_points, network, training, test_seed, retries, lease. One of network's or "
+    "training's as training.rate=0.002. May be repeated.",
 )  # fmt: skip
 
 #: What a new run is given beside its goals.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # they import torch, which telling does not need
     from mrafno.run.chooser import Chooser
     from mrafno.surrogate.inference.base import Surrogate
     from mrafno.surrogate.out_of_fold import Watch
+    from mrafno.surrogate.training.policy import FitKind
 
 logger = logging.getLogger(__name__)
 
@@ -249,9 +250,9 @@ class Run:
 
     # Training.
 
-    def train(self, watch: "Watch | None" = None, *, brief: bool = False, last: bool = False) -> Training | None:
+    def train(self, kind: "FitKind | None" = None, watch: "Watch | None" = None) -> Training | None:
         """Train on the observations since the last fit; see :meth:`mrafno.run.trainer.Trainer.train`."""
-        return self.trainer.train(watch, brief=brief, last=last)
+        return self.trainer.train(kind, watch)
 
     def train_and_evaluate_if_due(self, watch: "Watch | None" = None, *, last: bool = False) -> None:
         """Train if there is enough new to train on, evaluate if it is time."""

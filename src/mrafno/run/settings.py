@@ -1,6 +1,7 @@
-"""What a run is asked to do, apart from its task and its method; stored with it."""
+"""Settings of a run, apart from its task and its method; stored with it."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, get_args
 
@@ -9,9 +10,8 @@ from mrafno.errors import RunError, hint
 from mrafno.run.kinds import Retrain
 from mrafno.surrogate.options import Inference, Preset
 
-#: Known examples for each new one that may wait to be learnt from. One output tells nearly all that a few members
-#: disagree about, so whatever is chosen before they have learnt from it is chosen almost blindly.
-_PER_NEW = 75
+#: Names of settings in version 0.1, and what became of them; None for those that are gone.
+_EARLIER_NAMES: dict[str, str | None] = {"refresh": "refit_growth", "brief": "update_every", "first": None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +39,13 @@ class RunSettings:
             :class:`~mrafno.surrogate.operator.fno.NetworkSettings`.
         training: changes to the preset's training, by name.
         members: of the ensemble.
-        retrain: ``warm`` goes on from the last weights, but for whole fits on few examples; ``scratch`` begins anew
-            whenever it learns.
-        refresh: growth of the examples, in number or in cost, after which a whole fit learns from all of them, as a
-            share. 0 for after every batch.
-        brief: new examples after which it takes them in by a brief fit; until then choices count on them as on what is
-            running. None for one in 75 of those it has learnt from, and at most one less than there are members.
-        first: iterations of the first fit; None for as many as of the later ones.
-        iterations: of each later whole fit; None for the surrogate's own number.
+        retrain: ``warm``, as the training policy has it: from scratch on few examples, later from the last weights; or
+            ``scratch``, from scratch at every fit.
+        refit_growth: growth of the number of examples, as a share, after which all of them are fitted again; None for
+            the training policy's.
+        update_every: new observations after which a short fit updates the surrogate; None for the training policy's.
+            Until then choices are conditioned on them, as on queries that are running.
+        iterations: of each fit that is no update; None for the training policy's number.
         evaluate: steps between measurements on the test examples.
         retries: how often an input is asked for again after its simulation failed.
         lease: seconds after which a query that nobody answered is taken back; None for never.
@@ -69,9 +68,8 @@ class RunSettings:
     training: dict[str, Any] = field(default_factory=dict)
     members: int = 5
     retrain: Retrain = "warm"
-    refresh: float = 0.5
-    brief: int | None = None
-    first: int | None = None
+    refit_growth: float | None = None
+    update_every: int | None = None
     iterations: int | None = None
     evaluate: int = 10
     retries: int = 1
@@ -90,7 +88,7 @@ class RunSettings:
             ("retries", 0),
         ):
             _whole(name, getattr(self, name), least)
-        for name in ("targets", "candidates", "brief", "first", "iterations"):
+        for name in ("targets", "candidates", "update_every", "iterations"):
             if getattr(self, name) is not None:
                 _whole(name, getattr(self, name), 1)
         for name, known in (
@@ -104,8 +102,8 @@ class RunSettings:
                 raise RunError(f"settings: unknown {name} {getattr(self, name)!r}. Choose one of {names}.")
         if not (_real(self.alpha) and self.alpha >= 0):
             raise RunError(f"settings: alpha must be 0 or more, got {self.alpha!r}.")
-        if not (_real(self.refresh) and 0 <= self.refresh <= 1):
-            raise RunError(f"settings: refresh is a share from 0 to 1, got {self.refresh!r}.")
+        if self.refit_growth is not None and not (_real(self.refit_growth) and self.refit_growth >= 0):
+            raise RunError(f"settings: refit_growth must be 0 or more, or None, got {self.refit_growth!r}.")
         for name in ("network", "training"):
             value = getattr(self, name)
             if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
@@ -115,15 +113,15 @@ class RunSettings:
         if self.lease is not None and not (_real(self.lease) and self.lease > 0):
             raise RunError(f"settings: a lease is a positive number of seconds or None, got {self.lease!r}.")
 
-    def new_examples(self, known: int) -> int:
-        """After how many new examples a brief fit takes them in, when so many are known."""
-        if self.brief is not None:
-            return self.brief
-        return max(1, min(known // _PER_NEW, self.members - 1))
-
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
         return asdict(self)
+
+    @staticmethod
+    def recorded(values: Mapping[str, Any]) -> "RunSettings":
+        """From what a ledger holds, which may be that of an earlier version."""
+        kept = {name: value for name, value in values.items() if _EARLIER_NAMES.get(name, name) is not None}
+        return RunSettings(**{_EARLIER_NAMES.get(name) or name: value for name, value in kept.items()})
 
     @staticmethod
     def of(**values: Any) -> "RunSettings":

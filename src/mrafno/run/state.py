@@ -26,7 +26,6 @@ _EARLIER_NAMES = {
     "held_in_error": "out_of_fold_error",
     "held_in_bound": "out_of_fold_bound",
     "surprises": "prequential_errors",
-    "anew": "from_scratch",
 }
 #: Trainings whose out-of-fold errors the run's own estimate is the median of.
 _RECENT = 5
@@ -74,7 +73,7 @@ class QueryRecord:
 class Training:
     """A fit: which queries it added, and how it ended.
 
-    It was ``brief``, or a whole fit, which starts from the last weights or ``from_scratch``. ``prequential_errors`` are
+    Its ``kind`` is that of :mod:`mrafno.surrogate.training.policy`. ``prequential_errors`` are
     the relative errors on the added examples before the surrogate was trained on them. ``out_of_fold_bound`` is an
     upper 95 % confidence bound of the mean out-of-fold error.
     """
@@ -87,8 +86,7 @@ class Training:
     seconds: float
     prequential_errors: dict[str, float]
     events: tuple[str, ...] = ()
-    brief: bool = False
-    from_scratch: bool = False
+    kind: Literal["scratch", "refit", "update"] = "refit"
     out_of_fold_bound: float | None = None
 
 
@@ -155,7 +153,7 @@ class RunState:
     def _created(self, at: float, **data: Any) -> None:
         self.created = at
         self.task, self.method, self.seed = data["task"], data["method"], data["seed"]
-        self.settings = RunSettings(**data["settings"])
+        self.settings = RunSettings.recorded(data["settings"])
         self.given = tuple(data.get("given", ()))
         self.own_method = data.get("own_method")
 
@@ -207,6 +205,9 @@ class RunState:
     def _trained(self, at: float, *, added: list[str], events: list[str], **data: Any) -> None:
         del at
         data = {_EARLIER_NAMES.get(name, name): value for name, value in data.items()}
+        if "kind" not in data:  # version 0.1
+            update, from_scratch = data.pop("brief", False), data.pop("anew", not self.trainings)
+            data["kind"] = "update" if update else "scratch" if from_scratch else "refit"
         self.trainings.append(Training(added=tuple(added), events=tuple(events), **data))
         self.trained_on += added
 

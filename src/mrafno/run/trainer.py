@@ -7,10 +7,11 @@ made again.
 import logging
 import math
 import os
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from mrafno.run.settings import RunSettings
 from mrafno.run.state import Evaluation, RunState, Training
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, WEIGHTS
 from mrafno.surrogate.spec import SurrogateSpec
+from mrafno.surrogate.training.policy import FitKind, TrainingPolicy
 from mrafno.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -35,9 +37,6 @@ logger = logging.getLogger(__name__)
 
 #: Seconds of training after which a checkpoint is worth writing.
 _CHECKPOINT_SECONDS = 30.0
-#: Examples from which on whole fits start from the last weights. Weights that were fitted to fewer are a bad start:
-#: training from there stays behind training from scratch.
-_FEW = 200
 #: Larger relative errors only say that an output is close to zero.
 _LARGEST = 10.0
 
@@ -74,66 +73,61 @@ class Trainer:
 
     # Training.
 
-    def train(self, watch: "Watch | None" = None, *, brief: bool = False, last: bool = False) -> Training | None:
-        """Train on the observations since the last fit; None if there are none.
+    def train(self, kind: FitKind | None = None, watch: "Watch | None" = None) -> Training | None:
+        """Train on the observations since the last fit.
 
-        A whole fit on few examples starts from scratch, unless it is only made because it is the ``last`` or its number
-        of iterations is set too low for that. The last fit is made without new observations, too, if a brief fit was
-        before.
+        Args:
+            kind: of the fit; None for a fit on all examples, from scratch or from the last weights as the policy has
+                it.
+            watch: called with the progress of training.
+
+        Returns:
+            What was recorded; None if there was nothing to train on: no new observations, and the last fit was no
+            update.
         """
         new = [query.id for query in self.state.not_trained_on]
-        unfinished = last and bool(self.state.trainings) and self.state.trainings[-1].brief
+        unfinished = kind != "update" and bool(self.state.trainings) and self.state.trainings[-1].kind == "update"
         if not new and not unfinished:
             return None
         surrogate = self.surrogate
-        ids, number = [*self.state.trained_on, *new], len(self.state.trainings)
-        continued = brief or last or len(ids) >= _FEW or self._short(surrogate, ids)
-        from_scratch = self.settings.retrain == "scratch" or not number or not continued
+        ids = [*self.state.trained_on, *new]
+        kind = kind or self.policy.whole(len(ids))
+        if not self.state.trainings or self.settings.retrain == "scratch":
+            kind = "scratch"
         errors = self._prequential_errors(surrogate, new)
         started = time.perf_counter()
         try:
-            fit = self._fit(surrogate, ids, number, brief, from_scratch, watch)
+            fit = self._fit(surrogate, ids, kind, watch)
             seconds = time.perf_counter() - started
             self.recorder.record(
-                "trained", added=new, step=self.state.step, loss=_number(fit.loss), seconds=seconds,
+                "trained", added=new, step=self.state.step, kind=kind, loss=_number(fit.loss), seconds=seconds,
                 out_of_fold_error=_number(fit.out_of_fold_error), out_of_fold_bound=_number(fit.out_of_fold_bound),
-                shift=fit.shift, prequential_errors=errors, events=list(fit.events), brief=brief,
-                from_scratch=from_scratch,
+                shift=fit.shift, prequential_errors=errors, events=list(fit.events),
             )  # fmt: skip
         except BaseException:
             if surrogate.fits != len(self.state.trainings):
                 self._surrogate = None  # it was trained on what the ledger does not know of
             raise
-        logger.info("fit %d on %d examples took %.1f s, loss %.4g", number + 1, len(ids), seconds, fit.loss)
+        logger.info(
+            "fit %d (%s) on %d examples took %.1f s, loss %.4g", surrogate.fits, kind, len(ids), seconds, fit.loss
+        )
         self._unsaved += seconds
         if self._unsaved > _CHECKPOINT_SECONDS:
             self.save()
         return self.state.trainings[-1]
 
-    def _short(self, surrogate: "Surrogate", ids: Sequence[str]) -> bool:
-        """Whether whole fits are set to less than half of the iterations that a start from scratch needs."""
-        levels = [self.state.queries[id].level for id in ids]
-        sizes = [levels.count(level) for level in range(self.task.levels)]
-        needed = surrogate.training.of_fit(sizes, warm=False, brief=True).iterations
-        return self.settings.iterations is not None and self.settings.iterations < needed / 2
+    def _fit(self, surrogate: "Surrogate", ids: Sequence[str], kind: FitKind, watch: "Watch | None") -> "Fit":
+        iterations = None if kind == "update" else self.settings.iterations
+        return surrogate.fit(self._dataset(ids), kind=kind, iterations=iterations, watch=watch)
 
-    def _fit(
-        self,
-        surrogate: "Surrogate",
-        ids: Sequence[str],
-        number: int,
-        brief: bool,
-        from_scratch: bool,
-        watch: "Watch | None",
-    ) -> "Fit":
-        """The fit with this number, from 0."""
-        data, s = self._dataset(ids), self.settings
-        if brief and s.retrain == "warm":
-            return surrogate.fit(data, warm=True, brief=True, watch=watch)
-        iterations = s.iterations if number else s.first or s.iterations
+    @property
+    def policy(self) -> TrainingPolicy:
+        """When a fit happens, and of which kind: the surrogate's policy with the run's own settings."""
+        s, policy = self.settings, self.surrogate.policy
+        changes: dict[str, Any] = {} if s.refit_growth is None else {"refit_growth": s.refit_growth}
         if s.retrain == "scratch":
-            return surrogate.fit(data, iterations=iterations, watch=watch)
-        return surrogate.fit(data, warm=not from_scratch, brief=from_scratch, iterations=iterations, watch=watch)
+            changes["scratch_below"] = sys.maxsize
+        return policy.changed(**changes)
 
     def _prequential_errors(self, surrogate: "Surrogate", ids: Sequence[str]) -> dict[str, float]:
         """Relative errors on examples that the surrogate was not trained on yet, by id."""
@@ -151,27 +145,34 @@ class Trainer:
                 found.update(zip(here, map(float, errors), strict=True))
         return {id: found[id] for id in ids}
 
-    def _grown(self) -> bool:
-        """Whether the examples have grown, in number or in cost, by enough for a whole fit."""
-        whole = max((number for number, fit in enumerate(self.state.trainings, 1) if not fit.brief), default=0)
-        ids = [id for training in self.state.trainings[:whole] for id in training.added]
-        old = [self.state.queries[id] for id in ids]
-        new = [self.state.queries[id] for id in self.state.trained_on[len(ids) :]] + self.state.not_trained_on
-        if not new or not self.state.not_trained_on:
-            return False
-        share = self.settings.refresh
-        more = len(new) > share * len(old)
-        return more or math.fsum(q.cost for q in new) > share * math.fsum(q.cost for q in old)
-
     def train_and_evaluate_if_due(self, watch: "Watch | None" = None, *, last: bool = False) -> None:
-        """Train if there is enough new to train on, evaluate if it is time; both at the ``last`` step of a run."""
-        grown = self._grown()
-        if last or grown:
-            self.train(watch, last=not grown)
-        elif len(self.state.not_trained_on) >= self.settings.new_examples(len(self.state.trained_on)):
-            self.train(watch, brief=True)
+        """Train if the policy says that it is time, evaluate if it is due; both at the ``last`` step of a run."""
+        kind = self._due()
+        if last and kind in (None, "update"):
+            # The end of an advance is no reason to start from scratch: a run may be advanced step by step.
+            self.train("refit", watch)
+        elif kind is not None:
+            self.train(kind, watch)
         if (last and self.state.outdated) or self.state.due:
             self.evaluate()
+
+    def _due(self) -> FitKind | None:
+        """The fit that is due."""
+        state, new = self.state, len(self.state.not_trained_on)
+        if not new:
+            return None
+        whole = max((number for number, fit in enumerate(state.trainings, 1) if fit.kind != "update"), default=0)
+        kind = self.policy.due(
+            trained=len(state.trained_on),
+            new=new,
+            at_refit=sum(len(training.added) for training in state.trainings[:whole]),
+            members=self.settings.members,
+            first=not state.trainings,
+        )
+        every = self.settings.update_every
+        if kind in (None, "update") and every is not None:
+            return "update" if new >= every else None
+        return kind
 
     # Evaluation.
 
@@ -212,8 +213,8 @@ class Trainer:
             for number in range(surrogate.fits, len(self.state.trainings)):
                 ids = [id for training in self.state.trainings[: number + 1] for id in training.added]
                 training = self.state.trainings[number]
-                self._fit(surrogate, ids, number, training.brief, training.from_scratch or not number, None)
-                self._unsaved += self.state.trainings[number].seconds
+                self._fit(surrogate, ids, training.kind, None)
+                self._unsaved += training.seconds
             self._surrogate = surrogate
         return self._surrogate
 

@@ -21,8 +21,9 @@ from mrafno.tasks import Task, get_task
 
 #: What None means, by setting.
 _DEFAULTS = {
-    "targets": "all", "candidates": "all", "lease": "none", "inference": "of the method", "first": "as the later ones",
-    "brief": "by the number of examples",
+    "targets": "all", "candidates": "all", "lease": "none", "inference": "of the method",
+    "update_every": "by the number of examples",
+    "refit_growth": "0.5",
 }  # fmt: skip
 
 

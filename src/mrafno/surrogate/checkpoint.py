@@ -30,7 +30,8 @@ from mrafno.storage.files import make_folder, write_bytes, write_json
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, WEIGHTS, is_run, weights_file
 from mrafno.surrogate.operator.adapters import BuildNetwork, NetworkFactory
 from mrafno.surrogate.operator.fno import NetworkSettings
-from mrafno.surrogate.training.loop import TrainingSettings
+from mrafno.surrogate.training.policy import TrainingPolicy
+from mrafno.surrogate.training.settings import TrainingSettings
 from mrafno.surrogate.upgrades import UPGRADES, VERSION
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def _loaded(
         surrogate = kind(domain_from_json(described["domain"]), **described["own"], **settings, device=device)
         surrogate.network_settings = NetworkSettings.from_json(described["network"])
         surrogate.training = TrainingSettings(**described["training"])
+        surrogate.policy = TrainingPolicy(**described["policy"])
         if described["normaliser"] is not None:
             surrogate.normaliser = Normaliser.from_json(described["normaliser"])
         surrogate.shift, surrogate.fits = float(described["shift"]), int(described["fits"])
@@ -181,6 +183,7 @@ def _described(surrogate: "Surrogate") -> dict[str, Any]:
         "domain": domain_as_json(surrogate.domain),
         "network": surrogate.network_settings.as_json(),
         "training": surrogate.training.as_json(),
+        "policy": surrogate.policy.as_json(),
         "seed": surrogate.seed,
         "dtype": str(surrogate.dtype).removeprefix("torch."),
         "normaliser": None if surrogate.normaliser is None else surrogate.normaliser.as_json(),

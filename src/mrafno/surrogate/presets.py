@@ -1,5 +1,6 @@
 """The two presets: ``fast`` has the lowest error for the time on a CPU, ``paper`` has the publication's settings."""
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, get_args
 
@@ -13,10 +14,13 @@ from mrafno.surrogate.operator.local_correction import resolves
 from mrafno.surrogate.operator.spectral import Mesh
 from mrafno.surrogate.options import Preset
 from mrafno.surrogate.training.batches import periods
-from mrafno.surrogate.training.loop import TrainingSettings
+from mrafno.surrogate.training.policy import TrainingPolicy
+from mrafno.surrogate.training.settings import TrainingSettings
 
 #: Fourier modes per axis for grids of 1, 2, ... axes.
 _MODES: dict[Preset, tuple[int, ...]] = {"fast": (14, 8), "paper": (16, 12)}
+#: Iterations of a fit from scratch by number of axes.
+_ITERATIONS = {1: 4000, 2: 1500}
 #: Stencil radius of local corrections by number of axes, see :func:`network_preset`.
 _STENCIL_RADIUS = {1: 2}
 
@@ -72,20 +76,35 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "points": 0,
             "loss": "likelihood",
         }
-    elif domain.dim == 2:
-        values = {
-            "iterations": 1500,
-            "batch": 20,
-            "points": 32,
-            "small_data_size": 400,
-            "warm_iterations": 400,
-            "early_iterations": 1100,
-            "brief_iterations": 25,
-            "brief_batch": 10,
-        }
     else:
-        values = {"iterations": 4000, "batch": 40, "small_data_size": 400, "warm_batch": 40, "warm_rate": 2e-3}
+        values = {"iterations": _ITERATIONS[min(domain.dim, 2)], "points": 0 if domain.dim == 1 else 32}
+        values["batch"] = 40 if domain.dim == 1 else 20
     return TrainingSettings(**{**values, **_checked(TrainingSettings, changes)})
+
+
+def policy_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingPolicy:
+    """The training policy for a domain, with some settings changed."""
+    _known(preset)
+    values: dict[str, Any] = {}
+    if preset == "paper":
+        # Every fit has all its iterations, as the publication has it.
+        values = {"full_size": 0, "refit_share": 1.0, "refit_rate": 1e-3}
+    elif domain.dim > 1:
+        # A step in two dimensions takes ten times as long as in one, so an update has fewer and smaller ones.
+        values = {"refit_batch": 20, "update_iterations": 25, "update_batch": 10}
+    return TrainingPolicy(**{**values, **_checked(TrainingPolicy, changes)})
+
+
+def split_training(changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Changes to training settings and to the training policy, from one mapping of both."""
+    policy = {f.name for f in fields(TrainingPolicy)}
+    known = [*(f.name for f in fields(TrainingSettings)), *policy]
+    for name in changes:
+        if name not in known:
+            raise SurrogateError(f"training: unknown setting {name!r}. {hint(name, known)}")
+    settings = {name: value for name, value in changes.items() if name not in policy}
+    rest = {name: value for name, value in changes.items() if name in policy}
+    return settings, ({"scale_iterations": False, **rest} if "iterations" in settings else rest)
 
 
 def _known(preset: str) -> None:

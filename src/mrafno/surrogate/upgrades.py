@@ -15,6 +15,20 @@ _EARLIER_CLASSES = {
 }
 
 
+#: Training settings of format 3, and the names that settings of its policy had before.
+_TRAINING = (
+    *("iterations", "batch", "rate", "schedule", "weight_decay", "points", "loss"),
+    *("out_of_fold_share", "level_embedding_scale"),
+)
+_POLICY = {
+    "warm_batch": "refit_batch",
+    "warm_rate": "refit_rate",
+    "brief_iterations": "update_iterations",
+    "brief_batch": "update_batch",
+    "brief_rate": "update_rate",
+}
+
+
 def _renamed(old: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in old.items()}
 
@@ -32,12 +46,14 @@ def _upgraded_from_1(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _upgraded_from_2(values: dict[str, Any]) -> dict[str, Any]:
-    """Format 2 had other names for some settings, one boundary factor, a padding by dimension, and no class."""
+    """Format 2 had other names for some settings, no policy, one boundary factor, a padding by dimension, no class."""
     network = _renamed(values["network"], {"zero": "zero_boundary"})
+    training = _renamed(values["training"], {"out_of_fold": "out_of_fold_share"})
     return {
         **_renamed(values, {"out_of_fold": "out_of_fold_count", "model": "network_class"}),
         "network": {**network, "boundary_factor": "parabola", "padding": 1.5 if network["dim"] == 1 else 1.25},
-        "training": _renamed(values["training"], {"out_of_fold": "out_of_fold_share"}),
+        "training": {name: value for name, value in training.items() if name in _TRAINING},
+        "policy": {new: training[old] for old, new in _POLICY.items() if old in training},
         "class": _EARLIER_CLASSES.get(values["inference"], values["inference"]),
         "version": 3,
     }

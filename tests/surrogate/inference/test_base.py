@@ -56,7 +56,7 @@ def test_same_seed_same_bits(kind):
     for seed in (0, 0, 1):
         surrogate = made(kind, seed=seed)
         surrogate.fit(data_of(LINE))
-        surrogate.fit(data_of(LINE, (7, 8)), warm=True, iterations=5)
+        surrogate.fit(data_of(LINE, (7, 8)), kind="refit", iterations=5)
         predictions.append(surrogate.predict(f))
         assert equal(surrogate.predict(f), predictions[-1])
     assert equal(predictions[0], predictions[1])
@@ -201,7 +201,7 @@ def test_no_examples_are_an_error():
         surrogate.fit(empty)
     surrogate.fit(data_of(LINE))
     with pytest.raises(SurrogateError, match="no examples"):
-        surrogate.fit(empty, warm=True)
+        surrogate.fit(empty, kind="refit")
 
 
 def test_the_normaliser_is_that_of_the_training_data():
@@ -216,7 +216,7 @@ def test_a_warm_fit_keeps_the_normaliser_and_starts_from_the_last_weights(kind):
     surrogate = made(kind)
     surrogate.fit(first)
     normaliser = surrogate.normaliser
-    surrogate.fit(more, warm=True)
+    surrogate.fit(more, kind="refit")
     assert surrogate.normaliser == normaliser
     surrogate.fit(more)
     assert surrogate.normaliser == Normaliser.fit(more)
@@ -230,14 +230,14 @@ def test_a_warm_fit_has_a_lower_loss_than_one_from_scratch_after_the_same_steps(
     errors = []
     for warm in (True, False):
         again = copy.deepcopy(surrogate)
-        again.fit(train, warm=warm, iterations=6)
+        again.fit(train, kind="refit" if warm else "scratch", iterations=6)
         errors.append(relative_l2(again.predict(test[0]).mean, test[1]).mean())
     assert errors[0] < 0.9 * errors[1]
 
 
 def test_a_warm_fit_without_earlier_weights_is_one_from_scratch():
     a, b, f = made("point"), made("point"), np.ones((1, 1, 20))
-    a.fit(data_of(LINE), warm=True)
+    a.fit(data_of(LINE), kind="refit")
     b.fit(data_of(LINE))
     assert equal(a.predict(f), b.predict(f))
 
@@ -246,8 +246,8 @@ def test_one_warm_step_of_no_length_is_where_it_was():
     surrogate, f = made("point"), np.ones((1, 1, 20))
     surrogate.fit(data_of(LINE))
     before = surrogate.predict(f)
-    surrogate.training = surrogate.training.changed(warm_rate=1e-12)
-    surrogate.fit(data_of(LINE), warm=True, iterations=1)
+    surrogate.policy = surrogate.policy.changed(refit_rate=1e-12)
+    surrogate.fit(data_of(LINE), kind="refit", iterations=1)
     np.testing.assert_allclose(surrogate.predict(f).samples, before.samples, atol=1e-5)
 
 
@@ -322,7 +322,7 @@ def test_a_level_without_examples_is_predicted_as_the_nearest_below(kind):
     surrogate.fit(Dataset.of(LINE, [waves(LINE, (6, 6))[0], None]))
     f = np.ones((1, 1, 20))
     assert equal(surrogate.predict(f, 1), surrogate.predict(f, 0, grid=LINE.grids[1]))
-    surrogate.fit(data_of(LINE), warm=True)
+    surrogate.fit(data_of(LINE), kind="refit")
     assert not equal(surrogate.predict(f, 1), surrogate.predict(f, 0, grid=LINE.grids[1]))
 
 
@@ -342,7 +342,7 @@ def test_a_fit_that_fails_at_its_end_leaves_everything_unchanged(kind, warm, mon
     with monkeypatch.context() as patched:
         patched.setattr(OutOfFoldPredictions, "shift", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            surrogate.fit(data_of(LINE, (8, 8)), warm=warm)
+            surrogate.fit(data_of(LINE, (8, 8)), kind="refit" if warm else "scratch")
     for name in names:
         now = getattr(surrogate, name)
         if name in surrogate.stacks:
@@ -351,6 +351,6 @@ def test_a_fit_that_fails_at_its_end_leaves_everything_unchanged(kind, warm, mon
         else:
             assert now == before[name], name
     for one in (surrogate, other):
-        one.fit(data_of(LINE, (8, 8)), warm=warm)
+        one.fit(data_of(LINE, (8, 8)), kind="refit" if warm else "scratch")
     f = data.inputs[1]
     assert equal(surrogate.predict(f), other.predict(f))

@@ -133,7 +133,7 @@ def test_fit_predict_save_load_and_fit_warm(build, domain, tmp_path):
     assert np.array_equal(again.predict(f).samples, prediction.samples)
     assert np.array_equal(again.predict(f).log_var, prediction.log_var)
     for one in (surrogate, again):
-        one.fit(examples(domain, n=8), warm=True, iterations=3)
+        one.fit(examples(domain, n=8), kind="refit", iterations=3)
     assert all(torch.equal(value, again.weights[name]) for name, value in surrogate.weights.items())
 
 
@@ -276,7 +276,7 @@ def test_a_plain_module_from_outside(domain, dtype, tmp_path):
     surrogate = get_surrogate("ensemble", domain, **settings)
     data = examples(domain, n=8)
     first = surrogate.fit(data, iterations=5)
-    warm = surrogate.fit(data, iterations=40, warm=True)
+    warm = surrogate.fit(data, iterations=40, kind="refit")
     assert warm.loss < first.loss
     f = data.inputs[-1]
     assert surrogate.predict(f).samples.shape == (3, 8, domain.out_channels, *domain.grids[-1].shape)

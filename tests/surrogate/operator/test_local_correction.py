@@ -318,7 +318,11 @@ def test_whether_corrections_suit_is_decided_once_and_kept(tmp_path):
         surrogate = get_surrogate("point", domain, network={"width": 4, "layers": 1, "modes": (2,)})
         for examples, warm in ((first, False), (second, True), (second, False)):
             coarse, fine = examples
-            surrogate.fit(Dataset(domain, [coarse[0], fine[0]], [coarse[1], fine[1]]), warm=warm, iterations=2)
+            surrogate.fit(
+                Dataset(domain, [coarse[0], fine[0]], [coarse[1], fine[1]]),
+                kind="refit" if warm else "scratch",
+                iterations=2,
+            )
         return surrogate
 
     assert fitted(wide, narrow).network_settings.stencil_radius == 2

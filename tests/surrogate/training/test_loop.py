@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from mrafno.errors import SurrogateError, TrainingError
-from mrafno.surrogate.training.loop import TrainingSettings, adam, forget, train
+from mrafno.surrogate.training.loop import adam, forget, train
 from mrafno.surrogate.training.objective import example_losses, network_objective
+from mrafno.surrogate.training.settings import TrainingSettings
 from tests.told_examples import network_and_batches
 
 
@@ -172,25 +173,6 @@ def test_a_step_of_the_network_equals_torchs_adamw():
 def test_impossible_settings_raise_errors(changes, message):
     with pytest.raises(SurrogateError, match=message):
         TrainingSettings(**changes)
-
-
-def test_few_examples_have_more_weight_decay_and_closer_level_embeddings():
-    settings = TrainingSettings(small_data_size=400, weight_decay=0.01)
-    many, some, small_data_size = (settings.of_fit(sizes, warm=False) for sizes in ((200, 200), (150, 50), (2, 2)))
-    assert (many.weight_decay, many.level_embedding_scale) == (0.01, 1.0)
-    assert (some.weight_decay, some.level_embedding_scale) == (0.04, 0.25)
-    assert (small_data_size.weight_decay, small_data_size.level_embedding_scale) == (1.0, 0.01)
-    assert settings.of_fit((400, 0), warm=False).level_embedding_scale == 1.0  # one level differs from no other
-    assert TrainingSettings(small_data_size=0).of_fit((2, 2), warm=False).level_embedding_scale == 1.0
-    iterations = [settings.of_fit((n, 0), warm=True).iterations for n in (1, 100, 200, 900)]
-    assert iterations == [524, 910, 1300, 1300]
-    early = [settings.of_fit((n, 0), warm=False, brief=True) for n in (1, 50, 100, 900)]
-    assert [fit.iterations for fit in early] == [512, 1125, 1750, 2500]
-    assert {(fit.batch, fit.rate) for fit in early} == {(settings.early_batch, settings.rate)}
-    brief = settings.of_fit((1, 0), warm=True, brief=True)
-    assert (brief.iterations, brief.rate) == (settings.brief_iterations, settings.brief_rate)
-    assert TrainingSettings(small_data_size=0).of_fit((1, 0), warm=True).iterations == 1300
-    assert TrainingSettings(small_data_size=0).of_fit((1, 0), warm=False, brief=True).iterations == 2500
 
 
 def test_settings_change_by_copy_and_go_to_json():

@@ -24,13 +24,15 @@ from mrafno.surrogate.operator.spectral import Mesh
 from mrafno.surrogate.options import Preset
 from mrafno.surrogate.out_of_fold import OutOfFoldExamples, ProgressReporter, Watch
 from mrafno.surrogate.prediction import Prediction
-from mrafno.surrogate.presets import network_preset, suited, training_preset
+from mrafno.surrogate.presets import network_preset, policy_preset, split_training, suited, training_preset
 from mrafno.surrogate.shapes import as_functions
 from mrafno.surrogate.training.batches import Batches, folds, periods
 from mrafno.surrogate.training.divergence import detached, train_members
-from mrafno.surrogate.training.loop import History, TrainingSettings
+from mrafno.surrogate.training.loop import History
 from mrafno.surrogate.training.memory import steady_memory
 from mrafno.surrogate.training.objective import bounded
+from mrafno.surrogate.training.policy import FitKind
+from mrafno.surrogate.training.settings import TrainingSettings
 
 Units = Literal["physical", "normalised"]
 #: Numbers that a layer's activations may take in one chunk of a prediction.
@@ -83,7 +85,9 @@ class Surrogate(abc.ABC):
         self.network_settings = network_preset(preset, domain, **(network or {}))
         #: Settings whose corrections the first fit may switch off; None if the caller chose the stencil radius.
         self._optional = self.network_settings if "stencil_radius" not in (network or {}) else None
-        self.training = training_preset(preset, domain, **{**self._own_training(), **(training or {})})
+        changes, policy = split_training(training or {})
+        self.training = training_preset(preset, domain, **{**self._own_training(), **changes})
+        self.policy = policy_preset(preset, domain, **policy)
         if dtype not in ("float32", "float64"):
             raise SurrogateError(f"surrogate: dtype must be float32 or float64, got {dtype!r}.")
         self.dtype: torch.dtype = getattr(torch, dtype)
@@ -118,8 +122,7 @@ class Surrogate(abc.ABC):
         self,
         data: Dataset,
         *,
-        warm: bool = False,
-        brief: bool = False,
+        kind: FitKind = "scratch",
         iterations: int | None = None,
         watch: Watch | None = None,
     ) -> Fit:
@@ -127,15 +130,15 @@ class Surrogate(abc.ABC):
 
         Args:
             data: all examples, old and new.
-            warm: start from the weights and the normaliser of the last fit instead of from scratch.
-            brief: few iterations at a low rate if warm, a shorter schedule from scratch if not.
-            iterations: instead of the settings' own number.
+            kind: ``scratch``; or ``refit`` or ``update``, which start from the weights and the normaliser of the last
+                fit: see :mod:`mrafno.surrogate.training.policy`. The first fit is always from scratch.
+            iterations: instead of the policy's number.
             watch: called repeatedly during training, see :data:`Watch`.
         """
         if data.domain != self.domain:
             raise SurrogateError("surrogate: the examples are of another domain than the surrogate.")
-        warm = warm and bool(self.weights)
-        settings = self.training.of_fit(data.sizes, warm=warm, brief=brief)
+        warm = kind != "scratch" and bool(self.weights)
+        settings = self.policy.settings(kind if warm else "scratch", self.training, data.sizes)
         if iterations is not None:
             settings = settings.changed(iterations=iterations)
         before = {

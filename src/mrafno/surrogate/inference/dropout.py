@@ -11,7 +11,8 @@ from mrafno.grids import Domain
 from mrafno.surrogate.inference.base import Surrogate, seed_of
 from mrafno.surrogate.operator.fno import MemberFNO
 from mrafno.surrogate.training.batches import Batches
-from mrafno.surrogate.training.loop import History, TrainingSettings
+from mrafno.surrogate.training.loop import History
+from mrafno.surrogate.training.settings import TrainingSettings
 
 
 class Dropout(Surrogate):

@@ -6,7 +6,8 @@ from mrafno.errors import SurrogateError
 from mrafno.grids import Domain
 from mrafno.surrogate.inference.base import Surrogate
 from mrafno.surrogate.training.batches import Batches
-from mrafno.surrogate.training.loop import History, TrainingSettings
+from mrafno.surrogate.training.loop import History
+from mrafno.surrogate.training.settings import TrainingSettings
 
 
 class Ensemble(Surrogate):

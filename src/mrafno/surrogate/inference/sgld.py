@@ -10,8 +10,9 @@ from mrafno.grids import Domain
 from mrafno.surrogate.inference.base import Surrogate, seed_of
 from mrafno.surrogate.training.batches import Batches
 from mrafno.surrogate.training.divergence import detached
-from mrafno.surrogate.training.loop import History, TrainingSettings, adam
+from mrafno.surrogate.training.loop import History, adam
 from mrafno.surrogate.training.optimiser import Optimiser
+from mrafno.surrogate.training.settings import TrainingSettings
 
 #: How far a weight may move in one Langevin step, by drift or (one standard deviation) by noise.
 _LONGEST = 0.01

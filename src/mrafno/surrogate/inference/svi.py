@@ -10,9 +10,10 @@ from torch.func import functional_call
 from mrafno.grids import Domain
 from mrafno.surrogate.inference.base import Surrogate, seed_of
 from mrafno.surrogate.training.batches import Batches
-from mrafno.surrogate.training.loop import History, TrainingSettings
+from mrafno.surrogate.training.loop import History
 from mrafno.surrogate.training.objective import network_objective
 from mrafno.surrogate.training.optimiser import make_adamw
+from mrafno.surrogate.training.settings import TrainingSettings
 
 
 class Variational(Surrogate):

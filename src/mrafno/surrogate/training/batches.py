@@ -16,7 +16,7 @@ from mrafno.surrogate.operator.fno import DEFAULT_PADDING
 from mrafno.surrogate.operator.spectral import Mesh
 
 if TYPE_CHECKING:
-    from mrafno.surrogate.training.loop import TrainingSettings
+    from mrafno.surrogate.training.settings import TrainingSettings
 
 #: The first rows of each level are in no fold, so that no member is without examples.
 _ALWAYS = 2

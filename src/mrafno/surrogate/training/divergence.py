@@ -8,9 +8,10 @@ from torch import Tensor
 from mrafno.errors import TrainingError
 from mrafno.surrogate.operator.fno import MemberFNO
 from mrafno.surrogate.training.batches import Batches
-from mrafno.surrogate.training.loop import History, TrainingSettings, adam, train
+from mrafno.surrogate.training.loop import History, adam, train
 from mrafno.surrogate.training.objective import Objective, network_objective
 from mrafno.surrogate.training.optimiser import Optimiser
+from mrafno.surrogate.training.settings import TrainingSettings
 
 #: How often a member that diverged is trained again, each time at half the learning rate.
 _ATTEMPTS = 2

@@ -44,3 +44,5 @@ def _count(tune: "ctypes._NamedFuncPointer", change: int) -> None:
         if not before or not _inside:
             for parameter, value in (_KEEP if not before else _DEFAULTS).items():
                 tune(parameter, value)
+        if not _inside:
+            ctypes.CDLL(None).malloc_trim(0)  # what was kept goes back to the system

@@ -13,7 +13,7 @@ independently. The losses of an example:
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -21,8 +21,8 @@ from torch import Tensor
 from mrafno.surrogate.operator.fno import MemberFNO
 from mrafno.surrogate.operator.spectral import Mesh
 from mrafno.surrogate.training.batches import Batches
+from mrafno.surrogate.training.settings import Loss
 
-Loss = Literal["likelihood", "composite"]
 Objective = Callable[[], Tensor]
 #: Level, mesh, inputs and outputs of a minibatch.
 Drawn = tuple[int, Mesh, Tensor, Tensor]
