@@ -55,6 +55,12 @@ def test_extensions_from_outside(name, first, last):
     assert re.fullmatch(rf"\[?{last}\]?", lines[1])
 
 
+def test_callback():
+    rows = [line.split(",") for line in run("callback.py").splitlines()]
+    assert [tuple(row[:2]) for row in rows] == [("0", "0.0"), ("2", "2.0"), ("4", "4.0")]
+    assert float(rows[-1][2]) < float(rows[0][2])
+
+
 def test_external_program():
     said = run("external_program.py")
     assert said.startswith("finished 3 steps")
