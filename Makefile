@@ -78,7 +78,7 @@ docs: $(STAMP)  ## build the documentation into build/site; a warning is an erro
 demo-tasks: $(BASE)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
-bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-driver bench-warm bench-local-correction bench-spread bench-limit bench-dashboard  ## run the benchmarks
+bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-driver bench-warm bench-policy bench-local-correction bench-spread bench-limit bench-dashboard  ## run the benchmarks
 
 bench-tasks: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_tasks
@@ -94,6 +94,9 @@ bench-warm: $(STAMP)
 
 bench-local-correction: $(STAMP)
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_local_correction
+
+bench-policy: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench_policy
 
 bench-spread: $(STAMP)
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_spread

@@ -134,3 +134,28 @@ def get_method(name: str) -> Method:
     if name not in METHODS:
         raise AcquisitionError(f"unknown method {name!r}. {hint(name, list(METHODS))}")
     return METHODS[name]
+
+
+def method_of_run(name: str, recorded: dict[str, Any] | None, given: Method | None, where: str) -> Method | None:
+    """The method of a run that is opened: a built-in one by its name, another one if it is given and the same.
+
+    Args:
+        recorded: names and parameters of a method that is not built in, as of :meth:`Method.as_json`; None otherwise.
+        given: what the caller has; None if nothing is to be chosen.
+        where: what error messages begin with.
+    """
+    if recorded is None:
+        if given is not None and given is not METHODS.get(name):
+            raise RunError(f"{where}: its method is {name}, which is built in. Leave method out.")
+        return get_method(name)
+    if given is None:
+        return None
+    now = given.as_json()
+    different = [part for part in recorded if now.get(part) != recorded[part]]
+    if different:
+        changes = "; ".join(f"{part} was {recorded[part]!r}, now {now.get(part)!r}" for part in different)
+        raise RunError(
+            f"{where}: the method is not the one that the run was created with: {changes}. Give the same method, or "
+            "create a new run."
+        )
+    return given

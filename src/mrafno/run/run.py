@@ -15,7 +15,7 @@ from mrafno.data.pool import PoolSizes, RunInputs, draw
 from mrafno.errors import RunError
 from mrafno.run.callbacks import Callbacks
 from mrafno.run.loop import Goals, Loop, SimulationOptions, Watcher, check_goals
-from mrafno.run.methods import METHODS, Method, get_method
+from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome
 from mrafno.run.recorder import Recorder
@@ -157,7 +157,7 @@ class Run:
                 check_same_task(task, state.task)
             else:
                 task = task_from_json(state.task, None if state.inputs is None else ledger.read_array(state.inputs))
-            known = _method_of(state, method, path)
+            known = method_of_run(state.method, state.own_method, method, f"run {path}")
             run = cls(ledger, task, method=known, write=write, callbacks=callbacks, device=device)
             if write:
                 run.session.keep_inputs()
@@ -388,25 +388,6 @@ class Run:
 
     def _repr_html_(self) -> str:
         return table(f"Run {self.path}", {**self._progress(), "seed": self.state.seed, "state": self.state.activity()})
-
-
-def _method_of(state: RunState, given: Method | None, path: Path | str) -> Method | None:
-    """The method of a run: built in, or the one that was given if it is the one the run was created with."""
-    if state.own_method is None:
-        if given is not None and given is not METHODS.get(state.method):
-            raise RunError(f"run {path}: its method is {state.method}, which is built in. Leave method out.")
-        return get_method(state.method)
-    if given is None:
-        return None
-    now, then = given.as_json(), state.own_method
-    different = [name for name in then if now.get(name) != then[name]]
-    if different:
-        changes = "; ".join(f"{name} was {then[name]!r}, now {now.get(name)!r}" for name in different)
-        raise RunError(
-            f"run {path}: the method is not the one that the run was created with: {changes}. Give the same method, or "
-            "create a new run."
-        )
-    return given
 
 
 def _silent(phase: str, done: float | None = None) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import queue
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import (
     BrokenExecutor,
@@ -13,7 +14,6 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -33,14 +33,6 @@ from mrafno.tasks.base import Task
 _LOSSES = 3
 #: What a future raises when the executor itself is lost. Exceptions of a simulator have been caught before.
 _LOST = (CancelledError, OSError)
-
-
-@dataclass(frozen=True)
-class _Submission:
-    query: Query
-    executor: Executor
-    tries: int
-    losses: int
 
 
 def _error(future: Future[Any]) -> BaseException | None:
@@ -92,7 +84,10 @@ class Scheduler:
         self._make = None if isinstance(executor, Executor) else executor
         self._executor = executor if isinstance(executor, Executor) else executor()
         self._owned = self._make is not None
-        self._running: dict[Future[Observation], _Submission] = {}
+        self._running: dict[Future[Observation], tuple[Query, Executor]] = {}
+        #: How often each query was tried, and how often it lost its worker.
+        self._tries: Counter[str] = Counter()
+        self._losses: Counter[str] = Counter()
         # Not concurrent.futures.wait, which does not return when an executor cancels a call.
         self._done: queue.SimpleQueue[Future[Observation]] = queue.SimpleQueue()
         self._name = task.name
@@ -104,13 +99,14 @@ class Scheduler:
 
     def submit(self, query: Query) -> None:
         """Start the simulation of a query; with :class:`InProcess` it has finished when this returns."""
-        if any(submission.query.id == query.id for submission in self._running.values()):
+        if any(other.id == query.id for other in self.running()):
             raise TaskError(f"{query.id} is being simulated already. Take its result with next().")
-        self._launch(query, tries=1, losses=0)
+        self._tries[query.id], self._losses[query.id] = 1, 0
+        self._launch(query)
 
     def running(self) -> list[Query]:
         """Queries that were submitted and not yet returned by :meth:`next`, in order."""
-        return [submission.query for submission in self._running.values()]
+        return [query for query, _ in self._running.values()]
 
     def next(self, timeout: float | None = None) -> Observation | None:
         """The next finished observation; None if there is none after ``timeout`` seconds, or nothing is running.
@@ -127,10 +123,10 @@ class Scheduler:
                 future = self._take(None if until is None else max(0, until - time.monotonic()))
             except queue.Empty:
                 return None
-            submission = self._running.pop(future, None)
-            if submission is None:  # it was cancelled
+            submitted = self._running.pop(future, None)
+            if submitted is None:  # it was cancelled
                 continue
-            observation = self._outcome(submission, future)
+            observation = self._outcome(*submitted, future)
             if observation is not None:
                 return observation
         return None
@@ -172,7 +168,7 @@ class Scheduler:
         here = isinstance(self._executor, InProcess | ThreadPoolExecutor)
         return pack_task(task) if here and self._isolate else without_candidates(task)
 
-    def _launch(self, query: Query, tries: int, losses: int) -> None:
+    def _launch(self, query: Query) -> None:
         try:
             try:
                 future = self._submit(query)
@@ -181,7 +177,7 @@ class Scheduler:
                 future = self._submit(query)
         except (RuntimeError, OSError) as error:
             raise self._lost(error) from error
-        self._running[future] = _Submission(query, self._executor, tries, losses)
+        self._running[future] = query, self._executor
         future.add_done_callback(self._done.put)
 
     def _submit(self, query: Query) -> Future[Observation]:
@@ -201,38 +197,40 @@ class Scheduler:
             self._done.put(later)
         return done[0]
 
-    def _outcome(self, submission: _Submission, future: Future[Observation]) -> Observation | None:
+    def _outcome(self, query: Query, executor: Executor, future: Future[Observation]) -> Observation | None:
         """The observation of a query whose future is done; None if the query was submitted again."""
-        error, query = _error(future), submission.query
+        error = _error(future)
         if error is None:
             observation = future.result()
-            if observation.reason is None or submission.tries > self._retries:
+            if observation.reason is None or self._tries[query.id] > self._retries:
                 return observation
-            self._launch(query, submission.tries + 1, submission.losses)
+            self._tries[query.id] += 1
+            self._launch(query)
             return None
         if isinstance(error, MrafnoError):
             raise error
         if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":
-            return self._after_loss(submission, error)
+            return self._after_loss(query, executor, error)
         if isinstance(error, _LOST):
             raise self._lost(error) from error
         return Observation(query.id, None, 0.0, failure_reason(error, self._name))
 
-    def _after_loss(self, submission: _Submission, error: BaseException) -> Observation | None:
-        query, losses = submission.query, submission.losses + 1
+    def _after_loss(self, query: Query, executor: Executor, error: BaseException) -> Observation | None:
+        self._losses[query.id] += 1
         known = None if self._spool is None else read_result(self._spool, query)
         if known is not None and known.output is not None:
             return known
-        if losses > _LOSSES:
+        if self._losses[query.id] > _LOSSES:
             reason = (
-                f"{self._name}: the simulation on level {query.level} lost its worker process {losses} times. If "
+                f"{self._name}: the simulation on level {query.level} lost its worker process "
+                f"{self._losses[query.id]} times. If "
                 "memory ran out, use fewer workers."
             )
             return Observation(query.id, None, 0.0, reason)
         self._isolate = True
-        if isinstance(error, BrokenExecutor) and submission.executor is self._executor:
+        if isinstance(error, BrokenExecutor) and executor is self._executor:
             self._replace()
-        self._launch(query, submission.tries, losses)
+        self._launch(query)
         return None
 
     def _replace(self) -> None:
