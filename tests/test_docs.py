@@ -256,7 +256,10 @@ def test_search_works_without_a_server(site):
         ("So\n\n    .. math:: a +\n        b\n\n    end", "So\n\n    $$ a + b $$\n\n    end"),
         (".. math::\n    a &= 1 \\\\\n    b &= 2", "$$ \\begin{aligned} a &= 1 \\\\ b &= 2 \\end{aligned} $$"),
         ("===  ===\nm    n\n===  ===\n1    2 3\n===  ===", "| m | n |\n| --- | --- |\n| 1 | 2 3 |"),
+        ("===  ===\nm    n\n===  ===\n1    2\n     3\n===  ===", "| m | n |\n| --- | --- |\n| 1 | 2 3 |"),
         ("Like this::\n\n    code", "Like this:\n\n    code"),
+        ("Like this::\n\n    see :mod:`~a.b`\n\nEnd", "Like this:\n\n    see a.b\n\nEnd"),
+        ("So:\n\n.. code-block:: python\n\n    code", "So:\n\n\n\n    code"),
     ],
 )
 def test_docstrings_become_markdown(docstring, markdown, monkeypatch):

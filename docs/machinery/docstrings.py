@@ -11,11 +11,18 @@ import griffe
 def as_markdown(text: str, full_name: Callable[[str], str] = str) -> str:
     """A docstring's text as Markdown; ``full_name`` finds the full name of what a reference names."""
     text = re.sub(r"^( *)\.\. math::(.*\n(?:\1 +.*\n?|\n(?=\1 ))*)", _formula, text + "\n", flags=re.MULTILINE)
+    text = re.sub(r"^( *)\.\. code-block:: \w+\n", r"\1::\n", text, flags=re.MULTILINE)
+    text = re.sub(r"^( *)(.*::\n\n)((?:\1 +.*\n|\n)+)", _literal, text, flags=re.MULTILINE)
     text = re.sub(r"^=+(?: +=+)+\n(?:.+\n)+", _table, text, flags=re.MULTILINE)
     text = re.sub(r":math:`([^`]*)`", lambda found: f"${' '.join(found[1].split())}$", text)
     text = re.sub(r":(?:mod|class|func|meth|attr|data):`([^`]*)`", lambda found: _reference(found[1], full_name), text)
     text = re.sub(r"^( *)::\n", r"\n", text, flags=re.MULTILINE)
     return re.sub(r"(\w)::\n", r"\1:\n", text)
+
+
+def _literal(found: re.Match[str]) -> str:
+    """A literal block, in which a reference is plain text."""
+    return found[1] + found[2] + re.sub(r":(?:mod|class|func|meth|attr|data):`~?([^`]*)`", r"\1", found[3])
 
 
 def _formula(found: re.Match[str]) -> str:
@@ -26,13 +33,17 @@ def _formula(found: re.Match[str]) -> str:
 
 
 def _table(found: re.Match[str]) -> str:
-    """A simple table: its columns begin where the lines of = begin."""
+    """A simple table: its columns begin where the lines of = begin. A row without a first cell continues the last."""
     border, *lines = found[0].splitlines()
     starts = [match.start() for match in re.finditer("=+", border)]
     ends = [*starts[1:], None]
     rows = [
         [line[a:b].strip() for a, b in zip(starts, ends, strict=True)] for line in lines if not line.startswith("==")
     ]
+    for number in range(len(rows) - 1, 0, -1):
+        if not rows[number][0]:
+            rest = rows.pop(number)
+            rows[number - 1] = [" ".join(f"{a} {b}".split()) for a, b in zip(rows[number - 1], rest, strict=True)]
     rule = ["---"] * len(starts)
     return "".join(f"| {' | '.join(cells)} |\n" for cells in [rows[0], rule, *rows[1:]])
 
