@@ -106,8 +106,8 @@ def test_invalid_outputs_change_nothing(created, tmp_path):
     assert refusal(query["id"], good) == (
         "error: run: q000000 was told already, nothing is changed. Running now: q000001.\n"
     )
-    assert refusal("q000099", good) == "error: run: nobody asked for 'q000099'. Running now: q000001.\n"
-    assert refusal("../q1", good) == "error: run: nobody asked for '../q1'. Running now: q000001.\n"
+    assert refusal("q000099", good) == "error: run: there is no query 'q000099'. Running now: q000001.\n"
+    assert refusal("../q1", good) == "error: run: there is no query '../q1'. Running now: q000001.\n"
     assert refusal(other["id"], np.ones((1, 8))).startswith(
         "error: run: the output of q000001 has shape (1, 8), level 0 of tiny gives (1, 9)"
     )

@@ -179,7 +179,7 @@ class Session:
         """
         query = self.state.queries.get(id)
         if query is None:
-            raise RunError(f"run: nobody asked for {id!r}. Running now: {_names(self.state.running)}.")
+            raise RunError(f"run: there is no query {id!r}. Running now: {_names(self.state.running)}.")
         if query.status == "running" or (late and query.status == "expired"):
             return query
         answered_twice = query.status == "abandoned" and query.output is None

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from mrafno.acquisition.cost import Schedule
 from mrafno.errors import RunError, hint
-from mrafno.run.kinds import Retrain
 from mrafno.surrogate.options import Inference, Preset
+
+#: ``warm``: as the training policy has it; ``scratch``: every fit from scratch.
+Retrain = Literal["warm", "scratch"]
 
 #: Names of settings in version 0.1, and what became of them; None for those that are gone.
 _EARLIER_NAMES: dict[str, str | None] = {"refresh": "refit_growth", "brief": "update_every", "first": None}
@@ -21,15 +23,15 @@ class RunSettings:
     Attributes:
         pool: candidates, inputs only; a task with fewer gives what it has.
         initial: examples of every level to begin with.
-        test: examples of the finest level to measure on, never learnt from.
+        test: examples of the finest level to evaluate on, never trained on.
         test_seed: where they come from, of a task that draws endlessly: the same for every run's seed. Whoever compares
             settings takes another one, so that what is reported was not chosen by it.
         batch: queries that are asked together.
         schedule: how costs come in: ``exp``, ``sigmoid`` or ``constant``.
         alpha: the schedule's rate.
         renormalise: whether scheduled costs are divided by their sum.
-        targets: candidates that u-hat asks about, drawn anew each step; None for all that remain.
-        candidates: candidates scored, drawn anew each step; None for all that remain.
+        targets: candidates that u-hat averages over, drawn again at each step; None for all that remain.
+        candidates: candidates that are scored, drawn again at each step; None for all that remain.
         scoring_points: grid points, in all, on which candidates are compared: Gram matrices and distances are
             integrals, which a few hundred points give well enough.
         inference: of the surrogate: ``ensemble``, ``point``, ``dropout``, ``sgld`` or ``svi``; None for the method's
@@ -48,7 +50,7 @@ class RunSettings:
         iterations: of each fit that is no update; None for the training policy's number.
         evaluate: steps between measurements on the test examples.
         retries: how often an input is asked for again after its simulation failed.
-        lease: seconds after which a query that nobody answered is taken back; None for never.
+        lease: seconds after which a query without an answer expires and can be asked for again; None for never.
     """
 
     pool: int = 990

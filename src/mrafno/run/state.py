@@ -1,6 +1,6 @@
 """What a ledger says: the queries and what became of them, trainings, measurements. Replaying it is resuming.
 
-Everything that looks at a run reads this and nothing else; only :mod:`mrafno.run.session` writes.
+Everything that looks at a run reads this and nothing else; only :mod:`mrafno.run.recorder` writes.
 """
 
 import math
@@ -38,11 +38,11 @@ class QueryRecord:
     Attributes:
         row: index among the inputs of its kind; of kind ``pool``, the candidate.
         step: of kind ``pool``, which choice it was, from 1.
-        expires: when it is taken back if nobody answers, in seconds since the epoch.
+        expires: when it can be asked for again if there is no answer, in seconds since the epoch.
         choice: what the choice rested on: score, costs, and the best score of every level.
         cost: what it cost, in the task's unit; seconds: how long it took.
         measured: how many measurements there were when it was told.
-        imported: whether somebody had simulated it before the run began.
+        imported: whether it was simulated before the run began.
     """
 
     id: str
@@ -120,7 +120,7 @@ class RunState:
     evaluations: list[Evaluation] = field(default_factory=list)
     #: How many trainings there were when it was last measured.
     measured: int = 0
-    #: Ids of the examples learnt from, in the order in which the surrogate met them.
+    #: Ids of the examples that the surrogate was trained on, in this order.
     trained_on: list[str] = field(default_factory=list)
     #: Failed queries whose inputs may be asked for as if they had not: the simulator was to be mended.
     forgiven: set[str] = field(default_factory=set)
@@ -249,7 +249,7 @@ class RunState:
 
     @property
     def next_step(self) -> int:
-        """The number of the next choice, from 1; one that failed is chosen anew under its own number."""
+        """The number of the next choice, from 1; a choice that failed is made again under its own number."""
         return self.next_steps(1)[0]
 
     def next_steps(self, n: int) -> list[int]:
@@ -275,7 +275,7 @@ class RunState:
 
     @property
     def not_trained_on(self) -> list[QueryRecord]:
-        """Told examples that the surrogate has not learnt from yet, in the order in which they were asked."""
+        """Observations that the surrogate was not trained on yet, in the order in which they were asked."""
         known = set(self.trained_on)
         return [q for q in self.queries.values() if q.kind != "test" and q.status == "told" and q.id not in known]
 
@@ -286,7 +286,7 @@ class RunState:
 
     @property
     def estimate(self) -> float | None:
-        """The run's own estimate of its error: the median of the last held-in errors of single networks."""
+        """The run's own estimate of its error: the median of the last out-of-fold errors of single networks."""
         errors = [t.out_of_fold_error for t in self.trainings[-_RECENT:] if t.out_of_fold_error is not None]
         return median(errors) if errors else None
 
@@ -329,7 +329,7 @@ class RunState:
 
     @property
     def outdated(self) -> bool:
-        """Whether it has gone on, or learnt, since it was last measured."""
+        """Whether examples were observed or trained on since the last evaluation."""
         return self.measured < len(self.trainings) or self.step not in {e.step for e in self.evaluations}
 
     def activity(self, lock: LockState = "free") -> str:
@@ -341,7 +341,7 @@ class RunState:
         return "running" if lock == "held" else "interrupted"
 
     def prequential_errors(self) -> list[tuple[QueryRecord, float]]:
-        """Every chosen example with the error of the surrogate that had not learnt from it yet."""
+        """Every chosen example with the error of the surrogate before it was trained on it."""
         return [
             (self.queries[id], error)
             for training in self.trainings

@@ -47,7 +47,7 @@ class Trainer:
     Args:
         recorder: where examples come from and events go to.
         task: the run's task.
-        method: None if the run's method is somebody's own and was not given: then nothing can be trained.
+        method: None if the run's method is not built in and was not given: then nothing can be trained.
         write: whether checkpoints may be written.
         device: of the surrogate.
     """
