@@ -20,7 +20,7 @@ def simulate(f, level):
 
 
 task = FunctionTask(simulate, candidates, resolutions=(9, 33), costs=(1.0, 16.0), zero_boundary=[(True, True)])
-quick = {"initial": 4, "test": 10, "members": 3, "iterations": 20}  # seconds; leave it out for a useful surrogate
+quick = {"initial": 4, "test": 10, "members": 3, "iterations": 100}  # seconds; leave it out for a useful surrogate
 
 with tempfile.TemporaryDirectory() as folder, Run.create(f"{folder}/run", task, method="mra-auto", **quick) as run:
     print(run.advance(steps=5))

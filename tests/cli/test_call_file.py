@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mrafno.cli.call_file import FILE, Call, check_trusted, read_call, write_call
+from mrafno.cli.call_file import Call, check_trusted, read_call, write_call
 from mrafno.cli.loading import Source
 from mrafno.errors import LedgerError
+from mrafno.storage.layout import TASK_SOURCE
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ def test_without_a_file_the_call_is_empty(tmp_path):
 
 
 def test_a_name_of_version_0_1_is_read(tmp_path):
-    (tmp_path / FILE).write_text(json.dumps({"task": None, "folder": None, "patience": 0.25}))
+    (tmp_path / TASK_SOURCE).write_text(json.dumps({"task": None, "folder": None, "patience": 0.25}))
     assert read_call(tmp_path).values == {"max_failure_rate": 0.25}
 
 
@@ -36,8 +37,8 @@ def test_a_name_of_version_0_1_is_read(tmp_path):
     "text", ["", "[]", "{}", '{"task": 3, "folder": null}', '{"task": null, "folder": null, "x": 1}']
 )
 def test_a_file_that_cannot_be_used_is_named(tmp_path, text):
-    (tmp_path / FILE).write_text(text)
-    with pytest.raises(LedgerError, match=rf"{FILE} is damaged"):
+    (tmp_path / TASK_SOURCE).write_text(text)
+    with pytest.raises(LedgerError, match=rf"{TASK_SOURCE} is damaged"):
         read_call(tmp_path)
 
 

@@ -58,7 +58,7 @@ def test_commands_share_the_flags_of_the_table():
     simulations[simulations.index("async")] = "async_"
     assert names["run"] == ["task", "out", "config", "json", *goals, *new, *simulations]
     assert names["create"] == ["task", "out", "config", *new]
-    assert names["resume"] == ["folder", "task", "json", *goals, *simulations]
+    assert names["resume"] == ["folder", "task", "json", *goals, *simulations, "callback", "method"]
 
 
 def test_types_for_settings_files():

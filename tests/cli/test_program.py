@@ -137,7 +137,7 @@ def test_shells_complete_names(tmp_path, monkeypatch):
     assert completed("mrafno", "run", "burgers", "--setting", "re") == [
         "renormalise=",
         "retrain=",
-        "refresh=",
+        "refit_growth=",
         "retries=",
     ]
 

@@ -5,7 +5,7 @@ import pytest
 
 from mrafno.errors import SurrogateError
 from mrafno.surrogate.shapes import as_functions
-from tests import taken
+from tests import small_surrogates
 
 
 @pytest.mark.parametrize(
@@ -14,14 +14,14 @@ from tests import taken
 )
 def test_one_channel(shape, expected):
     values = np.random.default_rng(0).normal(size=shape)
-    found = as_functions(values.tolist(), taken.DOMAINS[1])
+    found = as_functions(values.tolist(), small_surrogates.DOMAINS[1])
     assert (found.shape, found.dtype) == (expected, np.float64)
     np.testing.assert_array_equal(found.ravel(), values.ravel())
 
 
 @pytest.mark.parametrize(("shape", "expected"), [((3, 2, 5, 6), (3, 2, 5, 6)), ((2, 5, 6), (1, 2, 5, 6))])
 def test_several_channels(shape, expected):
-    assert as_functions(np.ones(shape, dtype=np.int32), taken.DOMAINS[2]).shape == expected
+    assert as_functions(np.ones(shape, dtype=np.int32), small_surrogates.DOMAINS[2]).shape == expected
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_several_channels(shape, expected):
 )
 def test_what_is_no_input(dim, values, said):
     with pytest.raises(SurrogateError, match=said):
-        as_functions(values, taken.DOMAINS[dim])
+        as_functions(values, small_surrogates.DOMAINS[dim])
 
 
 def test_a_surrogate_takes_them_all():
-    surrogate = taken.surrogate()
+    surrogate = small_surrogates.surrogate()
     x = np.linspace(99, 101, 20)
     expected = surrogate.predict(x[None, None])
     assert expected.mean.shape == expected.std.shape == (1, 1, 20)

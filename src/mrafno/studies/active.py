@@ -26,7 +26,7 @@ from mrafno.tasks import Task, get_task
 _STEPS = {"navier-stokes": 300}
 #: Settings of a quick study, which shows that everything works and nothing about accuracy.
 _QUICK: dict[str, Any] = {
-    "pool": 40, "initial": 4, "test": 10, "members": 2, "first": 40, "iterations": 10, "evaluate": 5, "refresh": 0.2,
+    "pool": 40, "initial": 4, "test": 10, "members": 2, "iterations": 20, "evaluate": 5, "refit_growth": 0.2,
 }  # fmt: skip
 _QUICK_STEPS = 10
 
