@@ -114,7 +114,8 @@ def test_training_that_is_interrupted_begins_again_with_what_the_ledger_knows(tm
 
 
 def test_updates_between_fits_on_all_examples_follow_from_the_ledger_too(tmp_path):
-    with runs.create(tmp_path / "run", refit_growth=1.0, update_every=2, training={"update_iterations": 2}) as run:
+    quick = {"update_iterations": 2, "iterations": 2}
+    with runs.create(tmp_path / "run", refit_growth=1.0, update_every=2, training=quick) as run:
         runs.set_up(run)
         for _ in range(7):
             runs.answer(run, run.ask(1))
@@ -135,17 +136,21 @@ def test_updates_between_fits_on_all_examples_follow_from_the_ledger_too(tmp_pat
 @pytest.mark.parametrize(
     ("settings", "last", "kind"),
     [
-        ({"refit_growth": 0.0}, False, "scratch"),
-        ({"refit_growth": 0.0}, True, "scratch"),
+        ({"refit_growth": 0.0, "training": {"iterations": 2}}, False, "scratch"),
+        ({"refit_growth": 0.0, "training": {"iterations": 2}}, True, "scratch"),
+        ({"refit_growth": 0.0, "training": {"iterations": 3}}, False, "refit"),
         ({"refit_growth": 1.0}, True, "refit"),
-        ({"refit_growth": 0.0, "training": {"scratch_below": 8}}, False, "refit"),
+        ({"refit_growth": 0.0, "training": {"scratch_below": 8, "iterations": 2}}, False, "refit"),
         ({"refit_growth": 1.0, "retrain": "scratch"}, True, "scratch"),
         ({"refit_growth": 1.0, "update_every": 1}, False, "update"),
         ({"refit_growth": 1.0, "update_every": 3}, False, None),
     ],
 )
 def test_the_kind_of_a_fit_follows_from_the_policy_and_the_settings(tmp_path, settings, last, kind):
-    """The last fit of a run starts from the last weights, unless one from scratch is due."""
+    """The last fit of a run starts from the last weights, unless one from scratch is due.
+
+    One iteration is set for all fits: less than half of three, which a start from scratch would need.
+    """
     with runs.ready(tmp_path / "run", **settings) as run:
         runs.answer(run, run.ask(2))
         run.train_and_evaluate_if_due(last=last)

@@ -94,6 +94,8 @@ class Trainer:
         kind = kind or self.policy.whole(len(ids))
         if not self.state.trainings or self.settings.retrain == "scratch":
             kind = "scratch"
+        elif kind == "scratch" and self._too_short(len(ids)):
+            kind = "refit"
         errors = self._prequential_errors(surrogate, new)
         started = time.perf_counter()
         try:
@@ -115,6 +117,11 @@ class Trainer:
         if self._unsaved > _CHECKPOINT_SECONDS:
             self.save()
         return self.state.trainings[-1]
+
+    def _too_short(self, examples: int) -> bool:
+        """Whether the run's own number of iterations is less than half of what a start from scratch needs."""
+        needed = self.policy.settings("scratch", self.surrogate.training, [examples]).iterations
+        return self.settings.iterations is not None and self.settings.iterations < needed / 2
 
     def _fit(self, surrogate: "Surrogate", ids: Sequence[str], kind: FitKind, watch: "Watch | None") -> "Fit":
         iterations = None if kind == "update" else self.settings.iterations
