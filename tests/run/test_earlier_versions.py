@@ -1,4 +1,4 @@
-"""Run directories that version 0.1 wrote: they open, show, measure, resume and report as they did."""
+"""Run directories that earlier versions wrote: they open, show, measure, resume and report as they did."""
 
 import importlib.util
 import json
@@ -11,15 +11,15 @@ from typer.testing import CliRunner
 from mrafno.cli import app
 from mrafno.run import Run
 
-DATA = Path(__file__).parents[1] / "data" / "v0.1"
-RUNS = ("burgers", "own")
+DATA = Path(__file__).parents[1] / "data"
+RUNS = [DATA / version / name for version in ("v0.1", "v0.2") for name in ("burgers", "own")]
 
 
-def task_of(name):
+def task_of(original):
     """The task of a run; None for a built-in one, which the run makes by itself."""
-    if name == "burgers":
+    if original.name == "burgers":
         return None
-    spec = importlib.util.spec_from_file_location("earlier_simulator", DATA / "simulator.py")
+    spec = importlib.util.spec_from_file_location("earlier_simulator", original.with_name("simulator.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.task
@@ -31,16 +31,16 @@ def printed(*words):
     return result.stdout
 
 
-@pytest.fixture(params=RUNS)
+@pytest.fixture(params=RUNS, ids=lambda folder: "-".join(folder.parts[-2:]))
 def earlier(request, tmp_path):
-    """The name of a run, and a copy of its folder that may be written."""
-    return request.param, Path(shutil.copytree(DATA / request.param, tmp_path / request.param))
+    """The folder of a run, and a copy of it that may be written."""
+    return request.param, Path(shutil.copytree(request.param, tmp_path / request.param.name))
 
 
 def test_show_prints_what_it_printed(earlier):
-    name, folder = earlier
+    original, folder = earlier
     now, then = (
-        json.loads(text) for text in (printed("show", folder, "--json"), DATA.joinpath(f"{name}.show.json").read_text())
+        json.loads(text) for text in (printed("show", folder, "--json"), original.with_suffix(".show.json").read_text())
     )
     # Settings may have been added or renamed since; the values of the others are as they were.
     settings = {key: value for key, value in then.pop("settings").items() if key in now["settings"]}
@@ -49,25 +49,25 @@ def test_show_prints_what_it_printed(earlier):
 
 
 def test_compare_prints_what_it_printed(earlier):
-    name, folder = earlier
+    original, folder = earlier
     [now], [then] = (
         json.loads(text)["runs"]
-        for text in (printed("compare", folder, "--json"), DATA.joinpath(f"{name}.compare.json").read_text())
+        for text in (printed("compare", folder, "--json"), original.with_suffix(".compare.json").read_text())
     )
     assert now["error"] == then["error"]
     assert now["accumulated_cost"] == then["accumulated_cost"]
 
 
 def test_the_surrogate_has_the_error_that_was_measured(earlier):
-    name, folder = earlier
-    with Run.open(folder, task_of(name), write=False) as run:
+    original, folder = earlier
+    with Run.open(folder, task_of(original), write=False) as run:
         last = run.state.evaluations[-1]
         assert run.metrics(run.surrogate).relative_l2 == pytest.approx(last.metrics["relative_l2"], rel=1e-4)
 
 
 def test_it_goes_on(earlier):
-    name, folder = earlier
-    with Run.open(folder, task_of(name)) as run:
+    original, folder = earlier
+    with Run.open(folder, task_of(original)) as run:
         before = run.state.step
         queries = list(run.state.queries)
         run.advance(total_steps=before + 2)
@@ -77,9 +77,9 @@ def test_it_goes_on(earlier):
 
 
 def test_it_is_trained_again_from_its_ledger_without_a_checkpoint(earlier):
-    name, folder = earlier
+    original, folder = earlier
     shutil.rmtree(folder / "surrogate")
-    with Run.open(folder, task_of(name)) as run:
+    with Run.open(folder, task_of(original)) as run:
         assert run.surrogate.fits == len(run.state.trainings)
         error = run.metrics(run.surrogate).relative_l2
     assert error < 2 * run.state.evaluations[-1].metrics["relative_l2"]
