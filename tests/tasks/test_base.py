@@ -173,7 +173,7 @@ def test_a_new_solver_revision_is_a_new_identity(task, monkeypatch):
 
 
 def _changeable(task):
-    return {k: v for k, v in task.parameters.items() if k not in SMALL[task.name]}
+    return {k: v for k, v in task.configuration.items() if k not in SMALL[task.name]}
 
 
 @pytest.mark.parametrize(

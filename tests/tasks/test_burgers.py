@@ -120,7 +120,7 @@ def test_the_published_problem():
     assert task.costs == (1.0, 41.2)
     assert Burgers(resolutions=(33, 65, 129)).costs[-1] == pytest.approx(41.2)
     assert Burgers(costs=(1, 5)).costs == (1.0, 5.0)
-    assert task.parameters == {"viscosity": 0.002, "final_time": 1.0, "tolerance": 5e-8}
+    assert task.configuration == {"viscosity": 0.002, "final_time": 1.0, "tolerance": 5e-8}
 
 
 def test_a_mesh_too_coarse_for_the_shock_is_reported():

@@ -210,7 +210,7 @@ def test_the_published_problem():
     assert task.resolutions == ((16, 16), (64, 64))
     assert task.costs == (1.0, 7.0)
     assert (task.in_channels, task.out_channels) == (20, 20)
-    assert task.parameters == {"viscosity": 1e-3, "forcing": 0.1, "final_time": 50.0, "frames": 20}
+    assert task.configuration == {"viscosity": 1e-3, "forcing": 0.1, "final_time": 50.0, "frames": 20}
     assert NavierStokes(resolutions=((16, 16), (32, 32), (64, 64))).costs == pytest.approx((1.0, 7**0.5, 7.0))
     assert NavierStokes(costs=(1, 3)).costs == (1.0, 3.0)
 

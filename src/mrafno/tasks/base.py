@@ -16,7 +16,7 @@ from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, 
 class Task(abc.ABC):
     """A map from input functions to output functions that can be simulated on several meshes.
 
-    A subclass implements ``_sample``, ``_solve`` and ``parameters`` (and ``_check`` if not every function is an input).
+    A subclass implements ``_sample``, ``_solve`` and ``configuration`` (and ``_check`` if not every function is an input).
     The public methods check inputs and outputs, and are the same for every task.
 
     Attributes:
@@ -84,7 +84,7 @@ class Task(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def parameters(self) -> dict[str, Any] | None:
+    def configuration(self) -> dict[str, Any] | None:
         """Everything but the meshes that determines the outputs, as JSON values; None if that is unknown."""
 
     # Public methods.
@@ -102,13 +102,13 @@ class Task(abc.ABC):
     @property
     def identity(self) -> str | None:
         """SHA-256 of everything that determines the outputs; None if that is unknown."""
-        if self.parameters is None:
+        if self.configuration is None:
             return None
         description = {
             "name": self.name,
             "revision": self.revision,
             "resolutions": self.resolutions,
-            "parameters": self.parameters,
+            "parameters": self.configuration,
         }
         return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 

@@ -86,7 +86,7 @@ class Burgers(Task):
         self.tolerance = float(tolerance)
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def configuration(self) -> dict[str, Any]:
         """Viscosity, final time and tolerance."""
         return {"viscosity": self.viscosity, "final_time": self.final_time, "tolerance": self.tolerance}
 

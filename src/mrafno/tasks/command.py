@@ -60,7 +60,7 @@ class CommandTask(CandidateTask):
         self.timeout = timeout
 
     @property
-    def parameters(self) -> dict[str, Any] | None:
+    def configuration(self) -> dict[str, Any] | None:
         """The command, the version and a digest of the candidates; None without a version."""
         return self._described(command=self.command)
 

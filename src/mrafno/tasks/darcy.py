@@ -86,7 +86,7 @@ class Darcy(Task):
         self.source = float(source)
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def configuration(self) -> dict[str, Any]:
         """The two permeabilities, the random field's shift and power, and the source."""
         return {
             "high": self.high,

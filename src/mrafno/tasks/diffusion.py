@@ -72,7 +72,7 @@ class Diffusion(Task):
         self.length_scale = float(length_scale)
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def configuration(self) -> dict[str, Any]:
         """Diffusivity, reaction rate and the forcing's length scale."""
         return {"diffusivity": self.diffusivity, "reaction": self.reaction, "length_scale": self.length_scale}
 

@@ -57,7 +57,7 @@ class FunctionTask(CandidateTask):
         self.batched = batched
 
     @property
-    def parameters(self) -> dict[str, Any] | None:
+    def configuration(self) -> dict[str, Any] | None:
         """The version and a digest of the candidates; None without a version."""
         return self._described()
 

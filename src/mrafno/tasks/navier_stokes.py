@@ -97,7 +97,7 @@ class NavierStokes(Task):
         self.frames = self.in_channels = self.out_channels = frames
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def configuration(self) -> dict[str, Any]:
         """Viscosity, forcing amplitude, final time and frames."""
         return {
             "viscosity": self.viscosity,

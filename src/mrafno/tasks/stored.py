@@ -13,7 +13,7 @@ class ExternalTask(CandidateTask):
     """A task without a simulator: its inputs and meshes are known, its outputs are given from outside."""
 
     @property
-    def parameters(self) -> dict[str, Any] | None:
+    def configuration(self) -> dict[str, Any] | None:
         """None: what determines the outputs is unknown."""
         return None
 
@@ -34,7 +34,7 @@ def task_as_json(task: Task) -> dict[str, Any]:
         "name": task.name,
         "builtin": task.name in TASKS and type(task) is type(get_task(task.name)),
         "identity": task.identity,
-        "parameters": task.parameters,
+        "parameters": task.configuration,
         "resolutions": [list(shape) for shape in task.resolutions],
         "costs": list(task.costs),
         "in_channels": task.in_channels,
