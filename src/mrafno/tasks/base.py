@@ -16,8 +16,8 @@ from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, 
 class Task(abc.ABC):
     """A map from input functions to output functions that can be simulated on several meshes.
 
-    A subclass implements ``_sample``, ``_solve`` and ``configuration`` (and ``_check`` if not every function is an input).
-    The public methods check inputs and outputs, and are the same for every task.
+    A subclass implements ``_sample``, ``_solve`` and ``configuration``, and ``_check`` if not every function is an
+    input. The public methods check inputs and outputs, and are the same for every task.
 
     Attributes:
         name: a short name, used in messages and files.
