@@ -1,4 +1,4 @@
-"""Two runs open for writing at once, because locks fail: nothing that was told is lost, and the second one is stopped."""
+"""Two runs open for writing at once, because locks fail: nothing that was told is lost, the second one is stopped."""
 
 import fcntl
 import os
