@@ -66,8 +66,8 @@ class SimulationOptions:
         workers: simulations that run at a time in an asynchronous run.
         asynchronous: ask again as soon as a worker is free, instead of after a whole batch.
         limit: seconds after which a simulation is ended, with everything it started.
-        isolate: run every simulation in a process of its own.
-        memory: bytes that a simulation may take, in a process of its own.
+        isolate: simulate in child processes, so that a crash is a failed simulation.
+        memory: bytes that a simulation may take, in a child process.
         max_failure_rate: share of the simulations that may fail before the run stops.
     """
 
