@@ -133,19 +133,23 @@ class Run:
         *,
         method: Method | None = None,
         write: bool = True,
+        wait: float = 0.0,
+        brief: bool = False,
         callbacks: Sequence[object] = (),
         device: str = "auto",
     ) -> Self:
-        """A run that exists.
+        """A run that exists; answers that other processes left for it are taken in.
 
         Args:
             task: needed for a task of your own if simulations are to be run here; for asking and telling it is not.
             method: needed for a method of your own if queries are to be chosen here. Its name and parameters must be
                 those that the run was created with.
             write: without, the run can be looked at while another process writes it.
+            wait: seconds to wait for another process that holds the run; after that, LedgerLockedError.
+            brief: say that the run is held for a moment only: others wait for it in any case.
             callbacks, device: as of :meth:`create`.
         """
-        ledger = Ledger.open(path, write=write)
+        ledger = Ledger.open(path, write=write, wait=wait, brief=brief)
         try:
             state = RunState.of(ledger.events)
             if any(n != len(state.imported(level)) for level, n in enumerate(state.given)):
@@ -161,6 +165,7 @@ class Run:
             run = cls(ledger, task, method=known, write=write, callbacks=callbacks, device=device)
             if write:
                 run.session.keep_inputs()
+                run.session.take_in()
         except BaseException:
             ledger.close()
             raise
