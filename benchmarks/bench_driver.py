@@ -25,7 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 from mrafno.run import Run
+from mrafno.simulation.child_process import close_children, simulate_in_child
 from mrafno.simulation.executors import InProcess, dask_executor, process_pool
+from mrafno.simulation.packing import pack_task
 from mrafno.simulation.scheduler import Scheduler
 from mrafno.simulation.spool import clear_spool
 from mrafno.storage.layout import SPOOL
@@ -142,16 +144,23 @@ def profile(console: Console, folder: Path, queries: int) -> None:
     console.print("Parts overlap: ledger lines, arrays and spooling wait for fsync too.")
 
 
-def isolation(console: Console, folder: Path) -> None:
-    """What a process for every simulation adds, for those who ask for it."""
-    with made(folder / "isolated", 4) as run, Scheduler(run.task, InProcess(), isolate=True) as flying:
-        queries = run.ask(4)
-        start = time.perf_counter()
-        for query in queries:
-            flying.submit(query)
-            flying.next()
-        each = (time.perf_counter() - start) / len(queries)
-    console.print(f"A process of its own for every simulation (isolate, limit, memory) adds {each:.2f} s to each.")
+def isolation(console: Console, folder: Path, simulations: int = 8) -> None:
+    """What a child process adds to a simulation: one that stays, and a new one each time."""
+    found: dict[bool, float] = {}
+    for fresh in (True, False):
+        with made(folder / f"isolated-{fresh}", simulations) as run:
+            task = pack_task(run.task)
+            start = time.perf_counter()
+            for query in run.ask(simulations):
+                assert simulate_in_child(task, query).output is not None
+                if fresh:
+                    close_children()
+            close_children()
+        found[fresh] = (time.perf_counter() - start) / simulations
+    console.print(
+        f"isolate, limit, memory: {1e3 * found[False]:.0f} ms a simulation with one child for {simulations}, "
+        f"{1e3 * found[True]:.0f} ms with a new child for each: ratio {found[False] / found[True]:.2f}."
+    )
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ A simulator finds its files in $SCRATCH. Workers import this module, so it impor
 """
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -103,6 +104,33 @@ def hangs(f, level):
     note.with_suffix(".part").write_text(f"{os.getpid()} {same.pid} {other.pid}")
     note.with_suffix(".part").rename(note)
     time.sleep(1000)
+
+
+#: Survives in a process from one simulation to the next, as a compiled function would.
+seen = []
+
+
+def notes(f, level):
+    """Notes its process in a file; what the input's first value asks for happens in that process."""
+    seen.append(None)
+    with Path(os.environ["SCRATCH"], "noted").open("a") as file:
+        print(os.getpid(), len(seen), resource.getrlimit(resource.RLIMIT_NOFILE)[0], file=file)
+    match int(f[0, 0]):
+        case 101:
+            hangs(f, level)
+        case 102:
+            crashes(f, level)
+        case 103:
+            eats(f, level)
+        case 104:
+            raise ValueError("no root in sight")
+        case 105:
+            subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        case 106:
+            seen.append(np.ones(2**25))
+        case 107:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    return 2 * f
 
 
 def counts(f, level):

@@ -106,7 +106,15 @@ class LedgerError(MrafnoError):
 
 
 class LedgerLockedError(LedgerError):
-    """Another process writes the run."""
+    """Another process writes the run.
+
+    Attributes:
+        patience: seconds in which that process will be done, if it said that it needs the run for a moment only.
+    """
+
+    def __init__(self, message: str, *, patience: float = 0.0) -> None:
+        super().__init__(message)
+        self.patience = patience
 
 
 class FailuresError(RunError):

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mrafno.run import Run
 from tests.cli.conftest import TINY, mrafno, shown
 
 FIRST = [("initial", 0)] * 3 + [("initial", 1)] * 3 + [("test", 1)] * 4
@@ -134,3 +135,24 @@ def test_a_folder_without_a_run(tmp_path):
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("error: ")
     assert not Path(tmp_path / "none").exists()
+
+
+def test_tell_does_not_wait_for_the_process_that_holds_the_run(created, tmp_path):
+    first, second = asked(created, "-n", 2)
+    with Run.open(created):
+        result = mrafno("tell", created, first["id"], simulated(first, tmp_path))
+        held = "in the run's inbox until the process that holds the run takes it in"
+        assert (result.exit_code, result.stdout) == (0, f"told q000000, {held}; 1 running\n")
+        result = mrafno("fail", created, second["id"], "--reason", "the node went down")
+        assert (result.exit_code, result.stdout) == (0, f"failed q000001, {held}; 0 running\n")
+        assert shown(created)["untaken"] == ["q000000", "q000001"]
+        assert "q000000, q000001; answered, and taken in when" in mrafno("show", created).stdout
+        result = mrafno("tell", created, first["id"], simulated(first, tmp_path))
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "q000000 was told already by another process" in result.stderr
+        result = mrafno("ask", created, "--wait", "0.1")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "is being written by this very process" in result.stderr
+    asked(created, "-n", 1)
+    state = shown(created)
+    assert (state["untaken"], state["running"]) == ([], ["q000002"])

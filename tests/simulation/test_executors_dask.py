@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mrafno.errors import MrafnoError, SimulationError, TaskError
@@ -70,6 +72,24 @@ def cluster(tmp_path_factory):
     running = Cluster(tmp_path_factory.mktemp("cluster"))
     yield running
     running.end()
+
+
+def test_a_worker_keeps_one_child_for_all_isolated_simulations(cluster, tmp_path):
+    """Also for a function that is sent by value, and pickled again in the worker."""
+    factor = np.float64(2.0)
+
+    def notes_process(f, level):
+        with Path(tmp_path, f"children-of-{os.getppid()}").open("a") as file:
+            print(os.getpid(), file=file)
+        return factor * f
+
+    with Scheduler(task_of(notes_process), partial(dask_executor, cluster.address), isolate=True) as simulations:
+        for number in range(1, 9):
+            simulations.submit(query_of(number))
+        assert len(drain(simulations)) == 8
+    found = [path.read_text().split() for path in tmp_path.iterdir()]
+    assert sum(map(len, found)) == 8
+    assert [len(set(pids)) for pids in found] == [1] * len(found)
 
 
 def test_a_cluster_gives_what_this_process_gives(cluster, tmp_path):

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -200,3 +201,17 @@ class TestWithoutFlock:
             Lock(tmp_path / "lock")
         monkeypatch.undo()
         assert not (tmp_path / "lock.pid").exists()
+
+
+def test_a_lock_is_waited_for(tmp_path):
+    lock = Lock(tmp_path / "lock")
+    threading.Timer(0.2, lock.release).start()
+    Lock(tmp_path / "lock", wait=30).release()
+
+
+def test_a_holder_that_said_it_is_brief_is_waited_for(tmp_path):
+    lock = Lock(tmp_path / "lock", brief=True)
+    with pytest.raises(LedgerLockedError):
+        Lock(tmp_path / "lock", brief=True)  # two such do not wait for each other
+    threading.Timer(0.2, lock.release).start()
+    Lock(tmp_path / "lock").release()

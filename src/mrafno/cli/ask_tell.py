@@ -12,6 +12,7 @@ from mrafno.cli.program import app, print_stderr
 if TYPE_CHECKING:
     from mrafno.run import Run
     from mrafno.run.methods import Method
+    from mrafno.run.telling import Receipt
     from mrafno.simulation.query import Query
 
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why there is no output.", show_default=False)]
@@ -33,6 +34,9 @@ def ask(
         str | None,
         typer.Option(metavar="FILE.py:NAME", help="The run's method, if it is not built in and not where it was."),
     ] = None,
+    wait: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="How long to wait while another process holds the run.")
+    ] = 60.0,
 ) -> None:
     """Ask which simulations to run next: writes inputs as .npy files and prints a JSON list of queries.
 
@@ -47,7 +51,7 @@ def ask(
     from mrafno.storage.files import make_folder
     from mrafno.storage.layout import ASKED
 
-    with Run.open(folder, method=_method(folder, method)) as run:
+    with Run.open(folder, method=_method(folder, method), wait=wait) as run:
         place = folder / ASKED if to is None else to
         try:
             make_folder(place.absolute())
@@ -124,32 +128,40 @@ def tell(
 ) -> None:
     """Tell the output of a simulation; it is on disk when the command ends.
 
-    A second output, an unknown id, a wrong shape, NaN or a file that is not .npy is an error, and changes nothing.
+    Any number of processes may tell at the same moment, also while another one holds the run: then the output is left
+    in the run's inbox, and taken in by whoever holds it. A second output, an unknown id, a wrong shape, NaN or a file
+    that is not .npy is an error, and changes nothing.
     """
-    from mrafno.run import Run
+    from mrafno.run import telling
     from mrafno.storage.files import read_npy
 
     values = read_npy(output)
-    with Run.open(folder) as run:
-        run.tell(query, values, cost=cost, seconds=seconds)
-        typer.echo(f"told {query}; {len(run.state.running)} running")
+    _say("told", query, telling.tell(folder, query, values, cost=cost, seconds=seconds))
 
 
 @app.command(epilog='Example: `mrafno fail runs/own q000012 --reason "the node went down"`')
 def fail(folder: options.Folder, query: options.QueryId, reason: Reason) -> None:
     """Record that a simulation failed; its input may be asked for again."""
-    from mrafno.run import Run
+    from mrafno.run import telling
 
-    with Run.open(folder) as run:
-        run.fail(query, reason)
-        typer.echo(f"failed {query}; {len(run.state.running)} running")
+    _say("failed", query, telling.fail(folder, query, reason))
 
 
 @app.command(epilog='Example: `mrafno abandon runs/own q000012 --reason "no steady state"`')
 def abandon(folder: options.Folder, query: options.QueryId, reason: Reason) -> None:
     """Record that a simulation failed, and never ask for its input again."""
-    from mrafno.run import Run
+    from mrafno.run import telling
 
-    with Run.open(folder) as run:
-        run.abandon(query, reason)
-        typer.echo(f"abandoned {query}; {len(run.state.running)} running")
+    _say("abandoned", query, telling.abandon(folder, query, reason))
+
+
+def _say(what: str, query: str, receipt: "Receipt") -> None:
+    """Print what became of an answer."""
+    from mrafno.errors import RunError
+
+    if receipt.refused:
+        raise RunError(f"{receipt.refused} The answer to {query} is kept in the run's inbox.")
+    place = "" if receipt.recorded else ", in the run's inbox until the process that holds the run takes it in"
+    typer.echo(f"{what} {query}{place}; {receipt.running} running")
+    if receipt.trouble:
+        print_stderr(f"warning: it is safe in the run's inbox, but could not be taken in: {receipt.trouble}")

@@ -55,15 +55,18 @@ def show(
     from rich.console import Console
 
     from mrafno.cli.tables import run_table
+    from mrafno.run.answers import untaken
     from mrafno.storage.layout import LOCK
     from mrafno.storage.lock import lock_state
 
     state, damage = _read(folder, damaged)
     lock = lock_state(folder / LOCK)
+    waiting = [message.query for message in untaken(folder, state)]
     if as_json:
-        typer.echo(json.dumps(state.as_json(lock) | ({"damage": damage} if damaged else {})))
+        more = {"untaken": waiting, "refused": state.refused} | ({"damage": damage} if damaged else {})
+        typer.echo(json.dumps(state.as_json(lock) | more))
         return
-    Console().print(run_table(state, folder, lock))
+    Console().print(run_table(state, folder, lock, waiting))
     for one in damage:
         print_stderr(f"damage: {one}")
 

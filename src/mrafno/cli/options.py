@@ -187,7 +187,7 @@ SIMULATIONS = (
         help="Simulate on a Dask cluster: its scheduler's address, or local for one on this machine.",
     ),
     Flag(name="limit", kind=float, min=0, metavar="SECONDS", panel=_HOW, help="End simulations that take longer."),
-    Flag(name="isolate", kind=bool, panel=_HOW, help="A process for every simulation, so that it may crash."),
+    Flag(name="isolate", kind=bool, panel=_HOW, help="Simulate in a child process, so that it may crash."),
     Flag(name="memory", kind=float, min=0, metavar="GB", panel=_HOW, help="Memory that a simulation may take."),
     Flag(
         name="max_failure_rate", kind=float, min=0, max=1, metavar="SHARE", panel=_HOW, default="0.5",

@@ -14,7 +14,7 @@ from mrafno.analysis.curves import cost_to_reach, round_errors
 from mrafno.cli.display import Snapshot
 from mrafno.plot.text import duration
 from mrafno.run.state import QueryRecord, RunState
-from mrafno.storage.layout import LOCK
+from mrafno.storage.layout import INBOX, LOCK, REFUSED
 from mrafno.storage.lock import LockState, lock_state
 
 #: Failed and running queries that are listed; more are counted.
@@ -25,8 +25,12 @@ _NEVER = "\u2013"
 _ERRORS = 3
 
 
-def run_table(state: RunState, folder: Path, lock: LockState = "free") -> RenderableType:
-    """A run: its figures, its queries on each mesh, and its failures."""
+def run_table(state: RunState, folder: Path, lock: LockState = "free", untaken: Sequence[str] = ()) -> RenderableType:
+    """A run: its figures, its queries on each mesh, and its failures.
+
+    Args:
+        untaken: queries whose answers are on the disk, and not yet in the ledger.
+    """
     now = Snapshot.of(state)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
@@ -45,9 +49,13 @@ def run_table(state: RunState, folder: Path, lock: LockState = "free") -> Render
         ("estimate", "none yet" if now.estimate is None else f"{now.estimate:.4g}, by the run itself"),
         ("time", ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in now.seconds.items())),
     ]
-    if state.running:
-        waiting = _listed([f"{q.id} ({now.meshes[q.level]})" for q in state.running])
+    if running := [q for q in state.running if q.id not in untaken]:
+        waiting = _listed([f"{q.id} ({now.meshes[q.level]})" for q in running])
         rows.append(("running", waiting) if lock == "held" else ("asked", f"{waiting}; not answered"))
+    if untaken:
+        rows.append(("inbox", f"{_listed(untaken)}; answered, and taken in when the run is asked or resumed"))
+    if state.refused:
+        rows.append(("refused", f"{_listed(list(state.refused.values()))} Kept in {INBOX}/{REFUSED}."))
     for name, value in rows:
         grid.add_row(name, Text(value))
     parts: list[RenderableType] = [grid, _queries(state, now.meshes)]

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from mrafno.run.run import Run
     from mrafno.run.settings import RunSettings
     from mrafno.run.state import RunState
+    from mrafno.run.telling import abandon, fail, tell
 
-__all__ = ["Run", "RunReader", "RunSettings", "RunState"]
+__all__ = ["Run", "RunReader", "RunSettings", "RunState", "abandon", "fail", "tell"]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
@@ -23,5 +24,8 @@ __getattr__, __dir__ = lazy_exports(
         "RunReader": "mrafno.run.reader",
         "RunSettings": "mrafno.run.settings",
         "RunState": "mrafno.run.state",
+        "abandon": "mrafno.run.telling",
+        "fail": "mrafno.run.telling",
+        "tell": "mrafno.run.telling",
     },
 )

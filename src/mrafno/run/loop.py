@@ -14,12 +14,13 @@ import numpy as np
 
 from mrafno.data.cache import solve_examples
 from mrafno.errors import CallbackError, FailuresError, LedgerError, MrafnoError, RunError, SimulationError, sentence
+from mrafno.run.answers import OPEN, Answer, leave_answer
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.executors import InProcess
-from mrafno.simulation.query import Query
+from mrafno.simulation.query import Observation, Query
 from mrafno.simulation.scheduler import Scheduler
 from mrafno.simulation.spool import clear_spool, read_spool
 from mrafno.storage.layout import SPOOL
@@ -65,8 +66,8 @@ class SimulationOptions:
         workers: simulations that run at a time in an asynchronous run.
         asynchronous: ask again as soon as a worker is free, instead of after a whole batch.
         limit: seconds after which a simulation is ended, with everything it started.
-        isolate: run every simulation in a process of its own.
-        memory: bytes that a simulation may take, in a process of its own.
+        isolate: simulate in child processes, so that a crash is a failed simulation.
+        memory: bytes that a simulation may take, in a child process.
         max_failure_rate: share of the simulations that may fail before the run stops.
     """
 
@@ -272,9 +273,12 @@ class Loop:
     def _take_result(self, scheduler: Scheduler) -> None:
         """Record the next result."""
         observation = scheduler.next()
+        self.session.take_in()
         if observation is None:
             return
-        if observation.output is not None:
+        if self.state.queries[observation.id].status not in OPEN:
+            self._answered_meanwhile(observation)
+        elif observation.output is not None:
             self.session.tell(observation.id, observation.output, seconds=observation.seconds)
         else:
             self.session.fail(observation.id, observation.reason or "no reason was given")
@@ -282,6 +286,14 @@ class Loop:
         self.session.in_progress.discard(observation.id)
         self._results.append(observation.reason)
         self._check_failure_rate()
+
+    def _answered_meanwhile(self, observation: Observation) -> None:
+        """Keep a result whose query another process has answered: that answer came first, and counts."""
+        id, output = observation.id, observation.output
+        if output is not None:
+            answer = Answer(id, "told", output, seconds=observation.seconds)
+            leave_answer(self.recorder.ledger.folder, answer)
+            self.session.take_in()
 
     def _check_failure_rate(self) -> None:
         failed = [reason for reason in self._results if reason is not None]

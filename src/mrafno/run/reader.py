@@ -7,6 +7,7 @@ import numpy as np
 
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, relative_l2
+from mrafno.run.answers import untaken
 from mrafno.run.recorder import pool_sizes
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, LOCK
@@ -64,6 +65,11 @@ class RunReader:
     def activity(self) -> str:
         """In a word or two, what the run is doing now."""
         return self.state.activity(self.lock)
+
+    @property
+    def untaken(self) -> list[str]:
+        """Queries whose answers are on the disk, and not yet in the ledger."""
+        return [message.query for message in untaken(self.folder, self.state)]
 
     # The task.
 

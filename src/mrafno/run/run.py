@@ -133,19 +133,23 @@ class Run:
         *,
         method: Method | None = None,
         write: bool = True,
+        wait: float = 0.0,
+        brief: bool = False,
         callbacks: Sequence[object] = (),
         device: str = "auto",
     ) -> Self:
-        """A run that exists.
+        """A run that exists; answers that other processes left for it are taken in.
 
         Args:
             task: needed for a task of your own if simulations are to be run here; for asking and telling it is not.
             method: needed for a method of your own if queries are to be chosen here. Its name and parameters must be
                 those that the run was created with.
             write: without, the run can be looked at while another process writes it.
+            wait: seconds to wait for another process that holds the run; after that, LedgerLockedError.
+            brief: say that the run is held for a moment only: others wait for it in any case.
             callbacks, device: as of :meth:`create`.
         """
-        ledger = Ledger.open(path, write=write)
+        ledger = Ledger.open(path, write=write, wait=wait, brief=brief)
         try:
             state = RunState.of(ledger.events)
             if any(n != len(state.imported(level)) for level, n in enumerate(state.given)):
@@ -161,6 +165,7 @@ class Run:
             run = cls(ledger, task, method=known, write=write, callbacks=callbacks, device=device)
             if write:
                 run.session.keep_inputs()
+                run.session.take_in()
         except BaseException:
             ledger.close()
             raise
@@ -303,8 +308,8 @@ class Run:
             workers: simulations that run at a time in an asynchronous run.
             asynchronous: ask again as soon as a worker is free, instead of after a whole batch.
             limit: seconds after which a simulation is ended, with everything it started.
-            isolate: run every simulation in a process of its own.
-            memory: bytes that a simulation may take, in a process of its own.
+            isolate: simulate in child processes, so that a crash is a failed simulation.
+            memory: bytes that a simulation may take, in a child process.
             max_failure_rate: share of the simulations that may fail before the run stops.
             watch: called with what the run is doing; by default it is shown in a notebook, and not elsewhere.
             progress: show a progress bar while the first examples are simulated.

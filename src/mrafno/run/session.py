@@ -10,13 +10,15 @@ from numpy.typing import ArrayLike
 
 from mrafno.acquisition.base import Choice
 from mrafno.data.pool import RunInputs, draw, stacked, unstacked
-from mrafno.errors import RunError
+from mrafno.errors import CallbackError, LedgerError, RunError, TaskError
+from mrafno.run.answers import checked_measure, checked_output, open_query, read_answer
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
 from mrafno.run.state import Kind, QueryRecord, RunState
 from mrafno.simulation.query import Query
+from mrafno.storage.inbox import Message, clear_unfinished, list_messages, refuse_message, remove_message
 from mrafno.storage.layout import INPUTS, input_array, output_array
-from mrafno.tasks.base import Task, as_numbers
+from mrafno.tasks.base import Task
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,8 @@ class Session:
         self._inputs: RunInputs | None = None
         #: Queries that this process simulates: no lease ends them.
         self.in_progress: set[str] = set()
+        #: Names of messages that cannot be read.
+        self._damaged: set[str] = set()
 
     @property
     def state(self) -> RunState:
@@ -66,6 +70,7 @@ class Session:
         n = self.settings.batch if n is None else n
         if n < 1:
             raise RunError(f"run: cannot ask for {n} simulations.")
+        self.take_in()
         self.expire()
         missing = self.missing_setup()
         if missing:
@@ -131,7 +136,15 @@ class Session:
 
     # Telling.
 
-    def tell(self, id: str, output: ArrayLike, *, cost: float | None = None, seconds: float | None = None) -> None:
+    def tell(
+        self,
+        id: str,
+        output: ArrayLike,
+        *,
+        cost: float | None = None,
+        seconds: float | None = None,
+        message: str | None = None,
+    ) -> None:
         """Record the output of a simulation, ``(out_channels, *level's grid)``; it is on disk when this returns.
 
         A simulation that was asked for again after its lease can be told twice. The first output counts; the other
@@ -140,54 +153,85 @@ class Session:
         Args:
             cost: in the task's unit; the task's own figure for the level by default.
             seconds: how long it took, if known.
+            message: name of the message that brought it, if another process left one.
         """
-        query = self._open_query(id, late=True)
-        price = self.task.costs[query.level] if cost is None else _measure(f"the cost of {id}", cost)
-        duration = None if seconds is None else _measure(f"the seconds of {id}", seconds)
-        values = as_numbers(output, f"run: the output of {id}")
-        grid = self.task.resolutions[query.level]
-        if self.task.out_channels == 1 and values.shape == grid:
-            values = values[None]
-        if values.shape != (self.task.out_channels, *grid):
-            raise RunError(
-                f"run: the output of {id} has shape {values.shape}, level {query.level} of {self.task.name} gives "
-                f"{(self.task.out_channels, *grid)} (channels, grid). Nothing is changed."
-            )
-        values = self.task.checked_output(values[None], query.level, 1)[0]
+        query = open_query(self.state, id, late=True)
+        price = checked_measure(f"the cost of {id}", cost)
+        duration = checked_measure(f"the seconds of {id}", seconds)
+        values = checked_output(self.task, query, output)
         first = self.state.duplicate_queries(query, "told")
         file = self.recorder.ledger.write_array(output_array(id), values).as_json()
-        data: dict[str, Any] = {"id": id, "output": file, "cost": price, "seconds": duration}
+        data: dict[str, Any] = {"id": id, "output": file, "seconds": duration}
+        data["cost"] = self.task.costs[query.level] if price is None else price
         if first:
             data["repeats"] = first[0].id
+        if message is not None:
+            data["message"] = message
         self.recorder.record("told", **data)
         for duplicate in self.state.duplicate_queries(query, "running"):
             self.abandon(duplicate.id, f"{id} answered the same simulation")
 
-    def fail(self, id: str, reason: str) -> None:
+    def fail(self, id: str, reason: str, *, message: str | None = None) -> None:
         """Record that a simulation gave no output; its input may be asked for again."""
-        self.recorder.record("failed", id=self._open_query(id).id, reason=str(reason))
+        self._close("failed", id, reason, message)
         logger.warning("%s failed: %s", id, reason)
 
-    def abandon(self, id: str, reason: str) -> None:
+    def abandon(self, id: str, reason: str, *, message: str | None = None) -> None:
         """Record that a simulation gave no output, and that its input is never to be asked for again."""
-        self.recorder.record("abandoned", id=self._open_query(id).id, reason=str(reason))
+        self._close("abandoned", id, reason, message)
 
-    def _open_query(self, id: str, late: bool = False) -> QueryRecord:
-        """A query that waits for its answer; ``late`` allows one whose lease ended, as its output is as good.
+    def _close(self, kind: str, id: str, reason: str, message: str | None) -> None:
+        open_query(self.state, id)
+        more: dict[str, Any] = {} if message is None else {"message": message}
+        self.recorder.record(kind, id=id, reason=str(reason), **more)
 
-        A query that was abandoned because another one answered the same simulation may still be answered, too.
+    def take_in(self) -> None:
+        """Record the answers that other processes left in the inbox, the earliest first.
+
+        Of two answers to one query the first counts. The other one is kept in a folder of its own, and recorded as
+        refused. A damaged message stays where it is and is listed in the ledger's ``damage``.
         """
-        query = self.state.queries.get(id)
-        if query is None:
-            raise RunError(f"run: there is no query {id!r}. Running now: {_names(self.state.running)}.")
-        if query.status == "running" or (late and query.status == "expired"):
-            return query
-        answered_twice = query.status == "abandoned" and query.output is None
-        if late and answered_twice and self.state.duplicate_queries(query, "told"):
-            return query
-        raise RunError(
-            f"run: {id} was {query.status} already, nothing is changed. Running now: {_names(self.state.running)}."
-        )
+        folder = self.recorder.ledger.folder
+        messages = list_messages(folder)
+        for message in messages:
+            query = self.state.queries.get(message.query)
+            if query is not None and query.message == message.name:
+                remove_message(folder, message)  # whoever recorded it died before it could remove it
+            elif message.name in self.state.refused:
+                refuse_message(folder, message)
+            elif message.name not in self._damaged:
+                self._take(message)
+        if messages:
+            clear_unfinished(folder)
+
+    def _take(self, message: Message) -> None:
+        """Record the answer in a message."""
+        folder = self.recorder.ledger.folder
+        try:
+            answer = read_answer(folder, message)
+        except LedgerError as error:
+            self._damaged.add(message.name)
+            self.recorder.ledger.damage.append(str(error))
+            logger.warning("%s", error)
+            return
+        reason = answer.reason or "no reason was given"
+        try:
+            if answer.kind == "failed":
+                self.fail(answer.id, reason, message=message.name)
+            elif answer.kind == "abandoned":
+                self.abandon(answer.id, reason, message=message.name)
+            else:
+                assert answer.output is not None, "read_answer has checked it"
+                how = {"cost": answer.cost, "seconds": answer.seconds}
+                self.tell(answer.id, answer.output, message=message.name, **how)
+        except (RunError, TaskError) as error:
+            if isinstance(error, CallbackError):
+                raise  # the answer itself was recorded
+            self.recorder.record("refused", message=message.name, reason=str(error))
+            logger.warning("an answer to %s was not accepted: %s", message.query, error)
+            refuse_message(folder, message)
+            return
+        remove_message(folder, message)
 
     # Inputs.
 
@@ -215,19 +259,3 @@ class Session:
         self._inputs = inputs or draw(self.task, self.recorder.sizes, self.state.seed, self.recorder.imported_inputs())
         file = self.recorder.ledger.write_array(INPUTS, stacked(self._inputs)).as_json()
         self.recorder.record("inputs", inputs=file)
-
-
-def _names(queries: Sequence[QueryRecord]) -> str:
-    names = [query.id for query in queries]
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "") if names else "nothing"
-
-
-def _measure(what: str, value: Any) -> float:
-    """A number that is not negative."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (number >= 0 and math.isfinite(number)):
-        raise RunError(f"run: {what} must be a number, 0 or more, got {value!r}.")
-    return number

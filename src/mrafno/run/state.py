@@ -10,17 +10,18 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count, islice
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 from mrafno.analysis.curves import Curve
 from mrafno.errors import LedgerError
+from mrafno.run.records import Evaluation, Kind, QueryRecord, Status, Training
 from mrafno.run.settings import RunSettings
 from mrafno.storage.arrays import ArrayFile
 from mrafno.storage.ledger import Event
 from mrafno.storage.lock import LockState
 
-Kind = Literal["initial", "pool", "test"]
-Status = Literal["running", "told", "failed", "abandoned", "expired"]
+__all__ = ["Evaluation", "Kind", "QueryRecord", "RunState", "Status", "Training"]
+
 #: Names that version 0.1 wrote into "trained" events.
 _EARLIER_NAMES = {
     "held_in_error": "out_of_fold_error",
@@ -29,75 +30,6 @@ _EARLIER_NAMES = {
 }
 #: Trainings whose out-of-fold errors the run's own estimate is the median of.
 _RECENT = 5
-
-
-@dataclass
-class QueryRecord:
-    """A query and what became of it.
-
-    Attributes:
-        row: index among the inputs of its kind; of kind ``pool``, the candidate.
-        step: of kind ``pool``, which choice it was, from 1.
-        expires: when it can be asked for again if there is no answer, in seconds since the epoch.
-        choice: what the choice rested on: score, costs, and the best score of every level.
-        cost: what it cost, in the task's unit; seconds: how long it took.
-        measured: how many measurements there were when it was told.
-        imported: whether it was simulated before the run began.
-    """
-
-    id: str
-    kind: Kind
-    level: int
-    row: int
-    step: int | None
-    input: ArrayFile
-    asked: float
-    expires: float | None = None
-    choice: dict[str, Any] = field(default_factory=dict)
-    status: Status = "running"
-    output: ArrayFile | None = None
-    cost: float = 0.0
-    seconds: float | None = None
-    reason: str | None = None
-    answered: float | None = None
-    measured: int = 0
-    imported: bool = False
-
-    @property
-    def standing(self) -> str:
-        """Its status in words; whether anybody is at it is not the query's to know."""
-        return "not answered" if self.status == "running" else self.status
-
-
-@dataclass(frozen=True)
-class Training:
-    """A fit: which queries it added, and how it ended.
-
-    Its ``kind`` is that of :mod:`mrafno.surrogate.training.policy`. ``prequential_errors`` are
-    the relative errors on the added examples before the surrogate was trained on them. ``out_of_fold_bound`` is an
-    upper 95 % confidence bound of the mean out-of-fold error.
-    """
-
-    added: tuple[str, ...]
-    step: int
-    loss: float | None
-    out_of_fold_error: float | None
-    shift: float
-    seconds: float
-    prequential_errors: dict[str, float]
-    events: tuple[str, ...] = ()
-    kind: Literal["scratch", "refit", "update"] = "refit"
-    out_of_fold_bound: float | None = None
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Metrics on the test examples after a step, and what had been spent by then; None is no finite number."""
-
-    step: int
-    cost: float
-    metrics: dict[str, Any]
-    seconds: float
 
 
 @dataclass
@@ -124,6 +56,8 @@ class RunState:
     trained_on: list[str] = field(default_factory=list)
     #: Failed queries whose inputs may be asked for as if they had not: the simulator was to be mended.
     forgiven: set[str] = field(default_factory=set)
+    #: Answers that were not accepted, a second output of one query for example: name of the message, and why not.
+    refused: dict[str, str] = field(default_factory=dict)
     #: Why the last advance ended, if nothing has happened since, and when the last event was written.
     stopped: str | None = None
     last: float = 0.0
@@ -182,18 +116,26 @@ class RunState:
         cost: float,
         seconds: float | None,
         repeats: str | None = None,
+        message: str | None = None,
     ) -> None:
         query = self.queries[id]
+        query.message = message
         query.status, query.answered, query.measured = "told", at, len(self.evaluations)
         query.output, query.cost, query.seconds = ArrayFile.from_json(output), cost, seconds
         if repeats is not None:
             self._closed(id, "abandoned", f"{repeats} answered the same simulation before", at)
 
-    def _failed(self, at: float, *, id: str, reason: str) -> None:
+    def _failed(self, at: float, *, id: str, reason: str, message: str | None = None) -> None:
         self._closed(id, "failed", reason, at)
+        self.queries[id].message = message
 
-    def _abandoned(self, at: float, *, id: str, reason: str) -> None:
+    def _abandoned(self, at: float, *, id: str, reason: str, message: str | None = None) -> None:
         self._closed(id, "abandoned", reason, at)
+        self.queries[id].message = message
+
+    def _refused(self, at: float, *, message: str, reason: str) -> None:
+        del at
+        self.refused[message] = reason
 
     def _expired(self, at: float, *, id: str) -> None:
         self._closed(id, "expired", "nobody answered in time", at)

@@ -60,7 +60,7 @@ def kill_marked_processes(marker: str) -> None:
     It needs /proc to find them; on systems without it, processes that left their process group keep running.
     """
     for _ in range(100):
-        found = [pid for pid in _marked_processes(marker.encode()) if pid != os.getpid()]
+        found = [pid for pid in marked_processes(marker) if pid != os.getpid()]
         if not found:
             return
         for pid in found:
@@ -69,10 +69,11 @@ def kill_marked_processes(marker: str) -> None:
         time.sleep(0.01)
 
 
-def _marked_processes(marker: bytes) -> Iterator[int]:
+def marked_processes(marker: str) -> Iterator[int]:
+    """All processes that had this ``NAME=value`` in their environment when they started, or when they were forked."""
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):  # it has ended, or belongs to another user
-            if marker in path.read_bytes().split(b"\0"):
+            if marker.encode() in path.read_bytes().split(b"\0"):
                 yield int(path.parent.name)
 
 

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from mrafno.errors import LedgerError, MrafnoError, SimulationError, TaskError
 from mrafno.simulation.attempt import failure_reason
+from mrafno.simulation.child_process import close_children
 from mrafno.simulation.executors import InProcess, process_pool
 from mrafno.simulation.packing import PackedTask, pack_task, without_candidates
 from mrafno.simulation.processes import ProcessPool, cores
@@ -147,6 +148,8 @@ class Scheduler:
         self.cancel()
         busy = bool(self._running)
         self._running.clear()
+        if isinstance(self._executor, InProcess | ThreadPoolExecutor):
+            close_children()  # of this process; those of workers end with the workers
         if not self._owned:
             return
         if busy and not wait and isinstance(self._executor, ProcessPool):

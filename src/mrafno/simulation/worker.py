@@ -29,8 +29,8 @@ def simulate(
     Args:
         task: a task, or one that was packed for this process.
         limit: seconds after which the simulation is killed, with everything it started; None for no limit.
-        isolate: simulate in a child process, so that a crash is a reason too; that takes about a second more. A limit
-            of time or memory implies it.
+        isolate: simulate in a child process, so that a crash is a reason too. The child stays for the next simulation;
+            starting it takes about a second. A limit of time or memory implies it.
         memory: bytes that the simulation may take, see :func:`mrafno.simulation.child_process.simulate_in_child`.
         spool: folder for the result. It must exist; workers on several machines share it.
     """

@@ -8,6 +8,8 @@
     arrays/q000012-input.npy        the input of a query
     arrays/q000012-output.npy       its output
     spool/                          results of workers that are not yet in the ledger
+    inbox/                          answers of other processes that are not yet in the ledger
+    inbox/refused/                  answers that came too late, such as a second output of one query
     surrogate/surrogate.json        the last checkpoint: settings and checksums
     surrogate/weights-*.safetensors   and its tensors
     task.source.json                how the run was started from the command line
@@ -20,6 +22,7 @@ LEDGER = "ledger.jsonl"
 LOCK = "lock"
 ARRAYS = "arrays"
 SPOOL = "spool"
+INBOX = "inbox"
 CHECKPOINT = "surrogate"
 TASK_SOURCE = "task.source.json"
 ASKED = "asked"
@@ -27,6 +30,9 @@ ASKED = "asked"
 #: Inside the checkpoint's folder: the description, which changes with every save, and a pattern of the tensor files.
 DESCRIPTION = "surrogate.json"
 WEIGHTS = "weights-*.safetensors"
+
+#: Inside the inbox.
+REFUSED = "refused"
 
 #: Name of the array of all inputs.
 INPUTS = "inputs"

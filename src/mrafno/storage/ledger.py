@@ -99,7 +99,15 @@ class Ledger:
         return ledger
 
     @classmethod
-    def open(cls, folder: Path | str, *, write: bool = False, damaged: Literal["refuse", "skip"] = "refuse") -> Self:
+    def open(
+        cls,
+        folder: Path | str,
+        *,
+        write: bool = False,
+        damaged: Literal["refuse", "skip"] = "refuse",
+        wait: float = 0.0,
+        brief: bool = False,
+    ) -> Self:
         """Read a ledger; with ``write`` also open it for appending.
 
         A reader takes no lock and changes no file; it ignores an unfinished last line. A writer removes such a line.
@@ -107,6 +115,7 @@ class Ledger:
         Args:
             damaged: "refuse" raises an error that names the first damaged line. "skip", for readers, leaves such lines
                 out and lists them in :attr:`damage`.
+            wait, brief: of the writer's lock, see :class:`~mrafno.storage.lock.Lock`.
         """
         if write and damaged != "refuse":
             raise LedgerError(f"run {folder}: only a reader can leave damaged lines out. Open it without write=True.")
@@ -114,7 +123,7 @@ class Ledger:
         content = ledger._content()  # first, so that no lock file is made in a folder that holds no run
         try:
             if write:
-                ledger._lock = Lock(ledger.folder / LOCK)
+                ledger._lock = Lock(ledger.folder / LOCK, wait=wait, brief=brief)
                 content = ledger._content()
             ledger._replay(content)
             if not ledger.events:

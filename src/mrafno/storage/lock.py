@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import random
 import secrets
 import shlex
 import socket
@@ -21,6 +22,8 @@ from mrafno.storage.files import read_bytes, write_all
 #: Errors of flock on a file system without it (ENOSYS on Lustre mounted without it), and of a lock that is held.
 _NO_FLOCK = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS)
 _TAKEN = (errno.EAGAIN, errno.EACCES)
+#: Seconds to wait for a holder that releases the lock in a moment, and for one that did not say yet who it is.
+_BRIEF, _UNKNOWN = 10.0, 0.2
 #: States of a lock, see :func:`lock_state`.
 LockState = Literal["free", "held", "left"]
 
@@ -35,13 +38,31 @@ class Lock:
     Where the file system has no ``flock``, the existence of a second file, ``<name>.pid``, is the lock. It is taken
     over if the process it names was on this host and is dead; for a process of another host that cannot be known.
 
+    Args:
+        wait: seconds to wait for a lock that is held. A holder that said it is brief is waited for in any case.
+        brief: say that the lock will be released in a moment.
+
     Raises:
         LedgerLockedError: another process, or this one, holds the lock.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, wait: float = 0.0, brief: bool = False) -> None:
+        self.path, self.brief = path, brief
         self._substitute: Path | None = None
+        start = time.monotonic()
+        while True:
+            try:
+                self._open()
+                return
+            except LedgerLockedError as error:
+                left = start + max(wait, 0.0 if brief else error.patience) - time.monotonic()
+                if left <= 0:
+                    raise
+                # At random, so that many who wait do not try at the same moments.
+                time.sleep(min(left, random.uniform(0.02, 0.1)))
+
+    def _open(self) -> None:
+        path = self.path
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         except OSError as error:
@@ -85,7 +106,7 @@ class Lock:
         # The lock is held even if the disk is too full to write who holds it.
         with contextlib.suppress(OSError):
             self._file.truncate(0)
-            os.pwrite(self._file.fileno(), _holder(), 0)
+            os.pwrite(self._file.fileno(), _holder(self.brief), 0)
 
     def _take_substitute(self) -> None:
         path = self.path.with_name(f"{self.path.name}.pid")
@@ -94,7 +115,7 @@ class Lock:
                 handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
                 with io.FileIO(handle, "w"):
                     self._substitute = path
-                    write_all(handle, _holder())
+                    write_all(handle, _holder(self.brief))
                 return
             except FileExistsError:
                 self._clear_substitute(path)
@@ -143,7 +164,9 @@ class Lock:
         )
         if substitute is not None:
             text += f" This file system has no locks of its own: if that process is gone, remove {substitute} by hand."
-        return LedgerLockedError(text)
+        # A holder writes who it is a moment after it has the lock.
+        unknown = not content and substitute is None
+        return LedgerLockedError(text, patience=_BRIEF if holder.get("brief") else _UNKNOWN if unknown else 0.0)
 
 
 def lock_state(path: Path) -> LockState:
@@ -200,13 +223,12 @@ def _close_in_child() -> None:
 os.register_at_fork(after_in_child=_close_in_child)
 
 
-def _holder() -> bytes:
+def _holder(brief: bool) -> bytes:
     """JSON that describes this process, for those who find the lock held."""
     started = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else ""
-    return json.dumps(
-        {"pid": os.getpid(), "host": socket.gethostname(), "started": started, "command": command}
-    ).encode()
+    about = {"pid": os.getpid(), "host": socket.gethostname(), "started": started, "command": command}
+    return json.dumps(about | ({"brief": True} if brief else {})).encode()
 
 
 def _parsed(content: bytes) -> dict[str, Any]:

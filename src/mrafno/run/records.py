@@ -1,0 +1,80 @@
+"""What a ledger records: queries and what became of them, fits, measurements."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mrafno.storage.arrays import ArrayFile
+
+Kind = Literal["initial", "pool", "test"]
+Status = Literal["running", "told", "failed", "abandoned", "expired"]
+
+
+@dataclass
+class QueryRecord:
+    """A query and what became of it.
+
+    Attributes:
+        row: index among the inputs of its kind; of kind ``pool``, the candidate.
+        step: of kind ``pool``, which choice it was, from 1.
+        expires: when it can be asked for again if there is no answer, in seconds since the epoch.
+        choice: what the choice rested on: score, costs, and the best score of every level.
+        cost: what it cost, in the task's unit; seconds: how long it took.
+        measured: how many measurements there were when it was told.
+        imported: whether it was simulated before the run began.
+        message: name of the message that brought the answer, if another process left one.
+    """
+
+    id: str
+    kind: Kind
+    level: int
+    row: int
+    step: int | None
+    input: ArrayFile
+    asked: float
+    expires: float | None = None
+    choice: dict[str, Any] = field(default_factory=dict)
+    status: Status = "running"
+    output: ArrayFile | None = None
+    cost: float = 0.0
+    seconds: float | None = None
+    reason: str | None = None
+    answered: float | None = None
+    measured: int = 0
+    imported: bool = False
+    message: str | None = None
+
+    @property
+    def standing(self) -> str:
+        """Its status in words; whether anybody is at it is not the query's to know."""
+        return "not answered" if self.status == "running" else self.status
+
+
+@dataclass(frozen=True)
+class Training:
+    """A fit: which queries it added, and how it ended.
+
+    Its ``kind`` is that of :mod:`mrafno.surrogate.training.policy`. ``prequential_errors`` are
+    the relative errors on the added examples before the surrogate was trained on them. ``out_of_fold_bound`` is an
+    upper 95 % confidence bound of the mean out-of-fold error.
+    """
+
+    added: tuple[str, ...]
+    step: int
+    loss: float | None
+    out_of_fold_error: float | None
+    shift: float
+    seconds: float
+    prequential_errors: dict[str, float]
+    events: tuple[str, ...] = ()
+    kind: Literal["scratch", "refit", "update"] = "refit"
+    out_of_fold_bound: float | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics on the test examples after a step, and what had been spent by then; None is no finite number."""
+
+    step: int
+    cost: float
+    metrics: dict[str, Any]
+    seconds: float
