@@ -123,7 +123,7 @@ def test_an_example_is_viewed(visit, folder):
     until(page, "document.querySelectorAll('#queries tbody tr').length === 4")
     page.click("#queries tbody tr:last-child a")
     until(page, "document.querySelectorAll('#panels .main-svg').length >= 5")
-    headings = ["input", "truth", "mean", "spread: standard deviation", "mean minus truth"]
+    headings = ["input", "truth", "prediction", "prediction minus truth", "standard deviation"]
     assert texts(page, "#panels h3") == headings
     assert "Relative L2 error" in page.inner_text("#example-text")
     until(page, "document.querySelectorAll('#panels .heatmaplayer image').length === 5")
@@ -178,7 +178,7 @@ def test_a_run_is_watched_while_it_advances(visit, tmp_path):
         may.release(2)
         page.wait_for_selector("#keys >> text=finished 4 steps")
         # The example that is being looked at has its truth now.
-        page.wait_for_selector("#panels >> text=mean minus truth")
+        page.wait_for_selector("#panels >> text=prediction minus truth")
         page.wait_for_selector("text=No query is running.")
     finally:
         may.release(1000)

@@ -25,7 +25,7 @@ def test_an_example_without_a_checkpoint_has_input_and_truth(client, folder):
     example = client.json("/api/example?run=first&query=q000004")
     reader = RunReader(folder / "first")
     query = reader.state.queries["q000004"]
-    assert [panel["heading"] for panel in example["panels"]] == ["input", "output: truth"]
+    assert [panel["heading"] for panel in example["panels"]] == ["input", "output"]
     source, output = (panel["figure"]["data"][0] for panel in example["panels"])
     np.testing.assert_allclose(values(source, "y"), reader.input(query)[0], rtol=1e-6)
     np.testing.assert_allclose(values(output, "y"), reader.output(query)[0], rtol=1e-6)
@@ -58,9 +58,9 @@ def test_an_example_has_mean_and_spread_of_the_checkpoint(tmp_path, tmp_path_fac
     address = f"/api/example?run=real&query={query.id}"
     example = client.json(address)
     panels = {panel["heading"]: panel["figure"]["data"][0] for panel in example["panels"]}
-    assert list(panels) == ["input", "truth", "mean", "spread: standard deviation", "mean minus truth"]
-    np.testing.assert_allclose(values(panels["mean"], "z").T, prediction.mean[0, 0], rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(values(panels["spread: standard deviation"], "z").T, prediction.std[0, 0], rtol=1e-5)
+    assert list(panels) == ["input", "truth", "prediction", "prediction minus truth", "standard deviation"]
+    np.testing.assert_allclose(values(panels["prediction"], "z").T, prediction.mean[0, 0], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(values(panels["standard deviation"], "z").T, prediction.std[0, 0], rtol=1e-5)
     truth = reader.output(query)
     error = np.linalg.norm(prediction.mean[0] - truth) / np.linalg.norm(truth)
     assert f"Relative L2 error {error:.4g}." in example["text"]

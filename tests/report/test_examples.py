@@ -24,7 +24,7 @@ def test_predictions_of_a_real_run(tmp_path_factory):
     assert all("data:image/png" in row[name].markup for name in ("input", "truth", "prediction now", "spread now"))
     errors = []
     for name in ("smallest", "median", "largest"):
-        text, figure = sections[f"Test input with the {name} error"]
-        assert [trace.z.shape for trace in figure.data] == [(8, 8)] * 5
+        text, panels = sections[f"Test input with the {name} error"]
+        assert [figure.data[0].z.shape for _, figure in panels.figures] == [(8, 8)] * 5
         errors.append(float(re.search("error ([0-9.]+):", text)[1]))
     assert errors == sorted(errors)

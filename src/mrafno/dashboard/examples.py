@@ -3,10 +3,12 @@
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mrafno.dashboard.runs import Version, WatchedRun, file_version
-from mrafno.dashboard.views import about_query, figure_json
+from mrafno.dashboard.views import about_query
 from mrafno.errors import MrafnoError
 from mrafno.grids import Array
 from mrafno.run.reader import RunReader
@@ -18,11 +20,25 @@ from mrafno.surrogate.prediction import Prediction
 _KEPT = 64
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a query: its input, output and prediction, each ``(channels, *grid)``, and a note."""
+
+    reader: RunReader
+    query: QueryRecord
+    f: Array
+    y: Array | None
+    prediction: Prediction | None
+    note: str
+    before: str | None
+    after: str | None
+
+
 class Examples:
-    """Examples as JSON values, cached while the checkpoint is the same."""
+    """Examples as JSON values; arrays are cached while the checkpoint is the same."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str, int], tuple[object, dict[str, Any]]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], tuple[object, _Known]] = OrderedDict()
         self._lock = threading.Lock()
 
     def version(self, run: WatchedRun, id: str) -> tuple[object, ...]:
@@ -31,9 +47,18 @@ class Examples:
             query = reader.state.queries.get(id)
             return (query and query.status, query and query.answered, checkpoint_version(run))
 
-    def get(self, run: WatchedRun, id: str, channel: int = -1) -> dict[str, Any] | None:
-        """The example of a query, None if it is unknown; of several channels one is shown, by default the last."""
-        key, version = (run.name, id, channel), self.version(run, id)
+    def get(self, run: WatchedRun, id: str, channel: int = -1, at: Sequence[int] = ()) -> dict[str, Any] | None:
+        """The example of a query, None if it is unknown.
+
+        Args:
+            channel: of several; by default the last.
+            at: the point on each axis after the second; by default the middle.
+        """
+        known = self._known(run, id)
+        return None if known is None else _described(known, channel, at)
+
+    def _known(self, run: WatchedRun, id: str) -> _Known | None:
+        key, version = (run.name, id), self.version(run, id)
         with self._lock:
             if key in self._kept and self._kept[key][0] == version:
                 return self._kept[key][1]
@@ -44,10 +69,9 @@ class Examples:
             f, y = reader.input(query), reader.output(query)
             same = [q.id for q in reader.state.of_kind(query.kind)]
         prediction, note = _predicted(run, reader, f, query.level)
-        made = _described(reader, query, f, y, prediction, note, channel)
         place = same.index(id)
-        made["before"] = same[place - 1] if place else None
-        made["after"] = same[place + 1] if place + 1 < len(same) else None
+        before, after = ([None, *same][place], [*same, None][place + 1])
+        made = _Known(reader, query, f, y, prediction, note, before, after)
         with self._lock:
             self._kept[key] = version, made
             self._kept.move_to_end(key)
@@ -85,33 +109,41 @@ def _has_links(run: WatchedRun) -> bool:
         return False
 
 
-def _described(
-    reader: RunReader,
-    query: QueryRecord,
-    f: Array,
-    y: Array | None,
-    prediction: Prediction | None,
-    note: str,
-    channel: int,
-) -> dict[str, Any]:
-    from mrafno.plot.panels import panels  # late: plotly takes a second to import
+def _described(known: _Known, channel: int, at: Sequence[int]) -> dict[str, Any]:
+    from mrafno.plot.axes import Axes  # late: plotly takes a second to import
+    from mrafno.plot.bundle import figure_json
+    from mrafno.plot.fields import example_panels
+    from mrafno.plot.panel import separate
 
-    channels = max(len(f), 1 if y is None else len(y), int(reader.state.task["out_channels"]))
-    channel = channel if 0 <= channel < channels else channels - 1
+    reader, query, y = known.reader, known.query, known.y
+    f, parameters = reader.split(known.f)
+    prediction = known.prediction
     mean, std = (None, None) if prediction is None else (prediction.mean[0], prediction.std[0])
-    sentences = [note]
+    sentences = [known.note]
     if y is not None and mean is not None:
         sentences.insert(0, f"Relative L2 error {float(reader.errors(mean[None], y[None])[0]):.4g}.")
-
-    def one(values: Array | None) -> Array | None:
-        return None if values is None else values[min(channel, len(values) - 1)]
-
-    grid, names = reader.grids[query.level], reader.state.task["axis_names"]
-    pictures = panels(grid, f[min(channel, len(f) - 1)], one(y), one(mean), one(std), names)
+    axes = Axes.of(reader.state.task, reader.grids[query.level])
+    channels = max(len(f), 1 if y is None else len(y), int(reader.state.task["out_channels"]))
+    channel = channel if 0 <= channel < channels else channels - 1
+    sizes = axes.grid.shape[2:]
+    places = [
+        place if 0 <= place < size else size // 2
+        for place, size in zip([*at, *(-1,) * len(sizes)], sizes, strict=False)
+    ]
+    frame = axes.frame(channel, places, channels)
+    pictures = separate(example_panels(axes, f, y, mean, std), [frame])
     return {
         **about_query(reader, query),
+        "before": known.before,
+        "after": known.after,
         "text": " ".join(sentences),
+        "parameters": [{"name": name, "value": value} for name, value in parameters.items()],
         "channel": channel,
         "channels": channels,
+        "slices": [
+            {"name": name, "points": size, "place": place}
+            for name, size, place in zip(axes.labels[2:], sizes, places, strict=True)
+        ],
+        "frame": frame.label,
         "panels": [{"heading": heading, "figure": figure_json(figure)} for heading, figure in pictures],
     }

@@ -2,12 +2,12 @@
 
 ==============================  =====================================================================
 ``/``                           the page
-``/static/NAME``                its files, and plotly.js of the installed package
+``/static/NAME``                its files, and those that draw figures
 ``/api/runs``                   the list
 ``/api/run?run=NAME``           key figures of a run, running queries, settings
 ``/api/figures?run=NAME``       the report's figures
 ``/api/queries?run=NAME``       a page of its queries; also ``kind``, ``status`` and ``page``
-``/api/example?run=NAME``       one example, ``query=ID``; also ``channel``
+``/api/example?run=NAME``       one example, ``query=ID``; also ``channel`` and ``at``
 ==============================  =====================================================================
 """
 
@@ -28,6 +28,7 @@ from mrafno.dashboard.examples import Examples
 from mrafno.dashboard.runs import Runs, Version, WatchedRun
 from mrafno.dashboard.views import blank_row, figures, overview, queries
 from mrafno.errors import MrafnoError
+from mrafno.plot.bundle import figures_js, plotly_js
 
 #: Seconds that a request of the list spends on reading new events; the rest is read by the next one.
 _READ_SECONDS = 0.5
@@ -168,11 +169,11 @@ class Site:
 
     def _example(self, run: WatchedRun, asked: dict[str, str], known: str | None) -> Answer:
         channel, id = asked.get("channel", ""), asked.get("query", "")
-        number = int(channel) if channel.isascii() and channel.isdigit() and len(channel) < 6 else -1
-        tag = self._tag("example", id, number, self._examples.version(run, id))
+        number, at = _whole(channel), [_whole(place) for place in asked.get("at", "").split(",")[:8]]
+        tag = self._tag("example", id, number, at, self._examples.version(run, id))
         if tag == known:
             return Answer(304, "json", b"", tag)
-        content = self._examples.get(run, id, number)
+        content = self._examples.get(run, id, number, at)
         if content is None:
             return _problem(404, "Unknown query.")
         return Answer(200, "json", _encoded(content), tag)
@@ -182,20 +183,16 @@ class Site:
 
 
 #: Files of the page.
-STATIC = ("dashboard.css", "dashboard.js", "plotly.js")
+STATIC = ("dashboard.css", "dashboard.js", "figures.js", "plotly.js")
 
 
 @cache
 def page_file(name: str) -> Answer:
-    """A file of the page, or plotly.js as the installed package has it."""
-    keep = _REVALIDATE
-    if name == "plotly.js":
-        from plotly.offline import get_plotlyjs
-
-        # Four megabytes that change with the installed package only.
-        body, keep = get_plotlyjs().encode(), "max-age=86400"
-    else:
-        body = (files("mrafno.dashboard") / "static" / name).read_bytes()
+    """A file of the page."""
+    drawing = {"plotly.js": plotly_js, "figures.js": figures_js}
+    # Plotly.js is large, and changes with the installed package only.
+    keep = "max-age=86400" if name == "plotly.js" else _REVALIDATE
+    body = drawing[name]() if name in drawing else (files("mrafno.dashboard") / "static" / name).read_bytes()
     return Answer(200, name.rpartition(".")[2], body, f'"{hashlib.sha256(body).hexdigest()[:20]}"', keep)
 
 
@@ -210,6 +207,11 @@ def _known(answer: Answer, known: str | None) -> Answer:
 
 def _problem(status: int, text: str) -> Answer:
     return Answer(status, "json", _encoded({"problem": text}))
+
+
+def _whole(text: str) -> int:
+    """A whole number of an address; -1 for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else -1
 
 
 def _encoded(content: Any) -> bytes:

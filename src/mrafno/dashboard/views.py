@@ -1,6 +1,5 @@
 """Content of the page for a run, as JSON values."""
 
-import json
 import textwrap
 from collections.abc import Mapping
 from typing import Any, TypedDict
@@ -138,6 +137,7 @@ def _query(run: RunReader, query: QueryRecord, prequential_errors: Mapping[str, 
 
 def figures(run: RunReader) -> list[dict[str, Any]]:
     """The report's figures."""
+    from mrafno.plot.bundle import figure_json
     from mrafno.report.html import anchors  # late: plotly takes a second to import
     from mrafno.report.page import figure_sections
 
@@ -147,12 +147,3 @@ def figures(run: RunReader) -> list[dict[str, Any]]:
         {"id": name, "heading": heading, "text": text, "figure": figure_json(content)}
         for name, (heading, text, content) in zip(names, sections, strict=True)
     ]
-
-
-def figure_json(figure: Any) -> dict[str, Any] | None:
-    """A figure for plotly.js without its template, which the page sets; None for None."""
-    if figure is None:
-        return None
-    values: dict[str, Any] = json.loads(figure.to_json())
-    values["layout"].pop("template", None)
-    return values

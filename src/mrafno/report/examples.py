@@ -4,9 +4,11 @@ import numpy as np
 
 from mrafno.errors import MrafnoError
 from mrafno.grids import Array
-from mrafno.plot.fields import prediction_figure
-from mrafno.report.html import Html, Section, prose
-from mrafno.report.thumbnails import thumbnail
+from mrafno.plot.axes import Axes
+from mrafno.plot.fields import example_figures
+from mrafno.plot.panel import extent
+from mrafno.report.html import Html, Panels, Parts, Section, prose
+from mrafno.report.thumbnails import parameter_table, thumbnail
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
 
@@ -33,7 +35,8 @@ def queries_section(run: RunReader) -> Section:
         cost = f"{query.cost:.4g}" if query.status == "told" else query.standing
         rows.append([str(query.step), query.id, run.meshes[query.level], cost, *_pictures(run, query), error])
     text = "The newest first. The error before training is that of the surrogate before it was trained on the example. "
-    return heading, text + _checkpoint(run) + _channel(run), rows
+    several = max(run.state.task["in_channels"], run.state.task["out_channels"]) > 1 or run.grids[-1].dim > 2
+    return heading, text + _checkpoint(run) + (" The pictures name the channel and the slice." if several else ""), rows
 
 
 def _pictures(run: RunReader, query: QueryRecord) -> list[str | Html]:
@@ -43,20 +46,22 @@ def _pictures(run: RunReader, query: QueryRecord) -> list[str | Html]:
         prediction = run.predict(f[None], query.level)
     except MrafnoError as error:
         return [prose(str(error)), "", "", ""]
-    found = [] if y is None else [y[-1]]
-    if prediction is not None:
-        found.append(prediction.mean[0, -1])
-    low, high = min((float(a.min()) for a in found), default=0.0), max((float(a.max()) for a in found), default=1.0)
+    axes = Axes.of(run.state.task, run.grids[query.level])
+    mean = None if prediction is None else prediction.mean[0]
+    scale = extent(*(values for values in (y, mean) if values is not None))
 
-    def shown(what: str, values: Array, low: float, high: float, colours: str = "Viridis") -> Html:
-        return thumbnail(values, low, high, f"{what} of {query.id}, from {low:.3g} to {high:.3g}", colours=colours)
+    def shown(what: str, values: Array, ends: tuple[float, float], colours: str = "Viridis") -> Html:
+        about = f"{what} of {query.id}, from {ends[0]:.3g} to {ends[1]:.3g}"
+        return thumbnail(axes, values, *ends, about, colours=colours)
 
-    cells: list[str | Html] = [shown("input", f[-1], float(f[-1].min()), float(f[-1].max()), "Cividis")]
-    cells.append(query.standing if y is None else shown("truth", y[-1], low, high))
-    if prediction is None:
+    functions, parameters = run.split(f)
+    source = shown("input", functions, extent(functions), "Cividis").markup if len(functions) else ""
+    cells: list[str | Html] = [Html(source + (parameter_table(parameters).markup if parameters else ""))]
+    cells.append(query.standing if y is None else shown("truth", y, scale))
+    if prediction is None or mean is None:
         return [*cells, "no checkpoint", "no checkpoint"]
-    spread = prediction.std[0, -1]
-    cells += [shown("prediction", found[-1], low, high), shown("spread", spread, 0.0, float(spread.max()), "Cividis")]
+    spread = prediction.std[0]
+    cells += [shown("prediction", mean, scale), shown("spread", spread, (0.0, extent(spread)[1]), "Cividis")]
     return cells
 
 
@@ -73,15 +78,16 @@ def test_sections(run: RunReader) -> list[Section]:
     order = np.argsort(errors)
     sections: list[Section] = []
     for name, row in {"smallest": order[0], "median": order[(len(order) - 1) // 2], "largest": order[-1]}.items():
-        figure = prediction_figure(
-            run.grids[-1], f[row, -1], y[row, -1], prediction.mean[row, -1], prediction.std[row, -1],
-            run.state.task["axis_names"],
-        )  # fmt: skip
+        functions, parameters = run.split(f[row])
+        axes = Axes.of(run.state.task, run.grids[-1])
+        pictures = example_figures(axes, functions, y[row], prediction.mean[row], prediction.std[row])
+        panels = Panels(*pictures)
         text = (
             f"Test input {row}, relative L2 error {errors[row]:.4g}: the {name} of {len(f)} test examples. "
-            f"{_checkpoint(run)}{_channel(run)}"
+            f"{_checkpoint(run)}"
         )
-        sections.append((f"Test input with the {name} error", text, figure))
+        heading = f"Test input with the {name} error"
+        sections.append((heading, text, Parts([parameter_table(parameters), panels]) if parameters else panels))
     return sections
 
 
@@ -91,8 +97,3 @@ def _checkpoint(run: RunReader) -> str:
         return run.trouble or "There is no checkpoint of the surrogate yet, so there are no predictions."
     fits = len(run.state.trainings)
     return f"Predictions are those of the checkpoint after fit {min(run.surrogate.fits, fits)} of {fits}."
-
-
-def _channel(run: RunReader) -> str:
-    several = max(run.state.task["in_channels"], run.state.task["out_channels"]) > 1
-    return " Of several channels the last is shown." if several else ""

@@ -8,7 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from mrafno.errors import MrafnoError
-from mrafno.report.html import Section, anchors, columns
+from mrafno.report.html import Section, anchors, columns, figures_of
 
 _FORMATS = ("svg", "pdf", "png")
 
@@ -29,8 +29,9 @@ def write_images(folder: Path, sections: Sequence[Section], formats: Sequence[st
         )
     import plotly.io  # late, because it looks for kaleido when it is imported
 
-    names = anchors([heading for heading, _, _ in sections])
-    figures = [(name, _static(c)) for name, (_, _, c) in zip(names, sections, strict=True) if isinstance(c, go.Figure)]
+    found = [one for heading, _, content in sections for one in figures_of(content, heading)]
+    names = anchors([heading for heading, _ in found])
+    figures = [(name, _static(figure)) for name, (_, figure) in zip(names, found, strict=True)]
     jobs: list[tuple[go.Figure, Path, int]] = [
         (figure, folder / f"{name}.{kind}", 1180 if columns(figure) > 1 else 800)
         for name, figure in figures
@@ -58,8 +59,9 @@ def write_images(folder: Path, sections: Sequence[Section], formats: Sequence[st
 
 
 def _static(figure: go.Figure) -> go.Figure:
-    """A copy without buttons."""
+    """A copy without buttons and sliders."""
     static = go.Figure(figure)
+    static.layout.sliders = ()
     if static.layout.updatemenus:
         static.layout.updatemenus = ()
         static.layout.margin.t = 20

@@ -1,8 +1,9 @@
-"""Thumbnails of functions as markup: a curve as inline SVG, a field as an inline PNG."""
+"""Thumbnails of functions as markup: a curve as inline SVG, a field as an inline PNG; parameters as a small table."""
 
 import base64
 import struct
 import zlib
+from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
 
@@ -11,30 +12,52 @@ from numpy.typing import NDArray
 from plotly.colors import get_colorscale, unlabel_rgb, validate_colors
 
 from mrafno.grids import Array
+from mrafno.plot.axes import Axes
 from mrafno.plot.style import BLUE
 from mrafno.report.html import Html
 
-#: Most points per axis of a thumbnail.
-_POINTS = 64
+#: Most points per axis of a thumbnail, and its longer side in pixels.
+_POINTS, _SIDE = 64, 72
 
 
-def thumbnail(values: Array, low: float, high: float, label: str, *, colours: str = "Viridis") -> Html:
-    """A function ``(*grid)`` of one or two axes, with ``low`` and ``high`` at the ends of its scale.
+def thumbnail(axes: Axes, values: Array, low: float, high: float, label: str, *, colours: str = "Viridis") -> Html:
+    """A function ``(channels, *grid)``, with ``low`` and ``high`` at the ends of its scale.
+
+    Of several channels the last is shown, and of a field with more than two axes the slice in the middle.
 
     Args:
         label: alternative text.
         colours: name of a plotly colour scale, for a field.
     """
-    label = escape(label)
-    step = tuple(slice(None, None, -(-n // _POINTS)) for n in values.shape)
+    frames, start = axes.frames(len(values))
+    frame = frames[start]
+    label = escape(f"{label} ({frame.label})" if frame.label else label)
+    picture = axes.picked(values, frame)
+    # Pixels are equally far apart, whatever the points of the grid are.
+    picture = picture[np.ix_(*(_nearest(x) for x in axes.shown))]
     span = high - low if high > low else 1.0
-    heights = np.clip((values[step] - low) / span, 0.0, 1.0)
-    if values.ndim == 1:
+    heights = np.clip((picture - low) / span, 0.0, 1.0)
+    if heights.ndim == 1:
         return _line(heights, label)
     # An image starts at the top left, a function at the bottom left, with its second axis upwards.
-    picture = np.round(255 * heights.T[::-1]).astype(np.uint8)
-    data = base64.b64encode(png(picture, palette(colours))).decode()
-    return Html(f'<img src="data:image/png;base64,{data}" alt="{label}" title="{label}">')
+    numbers = np.round(255 * heights.T[::-1]).astype(np.uint8)
+    data = base64.b64encode(png(numbers, palette(colours))).decode()
+    ratio = axes.ratio or 1.0
+    width, height = round(_SIDE * min(1.0, 1 / ratio)), round(_SIDE * min(1.0, ratio))
+    size = f'width="{width}" height="{height}"'
+    return Html(f'<img src="data:image/png;base64,{data}" alt="{label}" title="{label}" {size}>')
+
+
+def parameter_table(parameters: Mapping[str, float]) -> Html:
+    """Names and values of an input's parameters."""
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{value:.4g}</td></tr>" for name, value in parameters.items())
+    return Html(f'<table class="parameters">{rows}</table>')
+
+
+def _nearest(x: Array) -> NDArray[np.intp]:
+    """Indices of the points that are nearest to equally spaced ones; all of a uniform grid, or every k-th."""
+    steps = np.linspace(x[0], x[-1], -(-len(x) // -(-len(x) // _POINTS)))
+    return np.asarray(np.abs(x[None] - steps[:, None]).argmin(axis=1))
 
 
 def _line(heights: Array, label: str) -> Html:

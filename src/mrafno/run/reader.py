@@ -114,6 +114,12 @@ class RunReader:
         """A query's input, ``(in_channels, *level's grid)``."""
         return self.ledger.read_array(query.input)
 
+    def split(self, f: Array) -> tuple[Array, dict[str, float]]:
+        """The functions in an input ``(in_channels, *grid)``, and its parameters, which are its last channels."""
+        names = tuple(self.state.task.get("parameter_names") or ())
+        functions = len(f) - len(names)
+        return f[:functions], {name: float(f[functions + i].flat[0]) for i, name in enumerate(names)}
+
     def output(self, query: QueryRecord) -> Array | None:
         """Its output, ``(out_channels, *level's grid)``; None if there is none (yet)."""
         return None if query.output is None else self.ledger.read_array(query.output)

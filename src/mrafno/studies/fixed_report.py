@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mrafno.data.cache import solve_examples
 from mrafno.errors import MrafnoError
+from mrafno.plot.axes import Axes
 from mrafno.plot.bars import bars_figure
 from mrafno.plot.errors import calibration_figure
 from mrafno.plot.fields import prediction_figure
@@ -144,7 +145,7 @@ def write_study_page(
             continue
         mean, std = np.array(result["shown"]["mean"]), np.array(result["shown"]["std"])
         for i in range(len(f)):
-            figure = prediction_figure(task.grids[-1], f[i, -1], truth[i, -1], mean[i, -1], std[i, -1], task.axis_names)
+            figure = prediction_figure(Axes.of_task(task), f[i], truth[i], mean[i], std[i])
             sections.append((f"{result['job']['method']}: test input {i}", "On the finest mesh, one run.", figure))
     lead = f"{setup.task}, preset {setup.preset}, {half} examples, {setup.tests} test examples."
     write_page(path, f"Five kinds of inference: {setup.task}", lead, sections)

@@ -7,7 +7,8 @@ import numpy as np
 
 from mrafno.errors import MrafnoError
 from mrafno.grids import Array, relative_l2
-from mrafno.plot.error_fields import curves_figure, maps_figure
+from mrafno.plot.axes import Axes
+from mrafno.plot.error_fields import error_fields_figure
 from mrafno.report.html import Cells, Section
 from mrafno.run.reader import RunReader
 from mrafno.studies.active import Result
@@ -46,18 +47,11 @@ def pointwise_study(study: Study, methods: str = METHODS, examples: int = 3) -> 
         "inputs shown below."
     )
     sections: list[Section] = [("The surrogates", text, cells)]
-    frame = "" if task.out_channels == 1 else f", the last of {task.out_channels} frames"
     for i in range(len(f)):
-        shown = {label: np.abs(one.prediction[i, -1] - truth[i, -1]) for label, one in fields.items()}
-        draw = curves_figure if task.grids[-1].dim == 1 else maps_figure
+        shown = {label: np.abs(one.prediction[i] - truth[i]) for label, one in fields.items()}
         labels = {label: f"{label}, {errors[label][i]:.4f}" for label in fields}
-        figure = draw(task.grids[-1], truth[i, -1], shown, labels, found.methods)
-        figure.update_xaxes(title_text=task.axis_names[0], title_standoff=4)
-        if task.grids[-1].dim == 2:
-            figure.update_yaxes(title_text=task.axis_names[1], title_standoff=2, col=1)
-        text = (
-            f"Size of prediction minus truth{frame}, on one scale; in the titles, the relative L2 error of the whole."
-        )
+        figure = error_fields_figure(Axes.of_task(task), truth[i], shown, labels, found.methods)
+        text = "Size of prediction minus truth, on one scale; in the titles, the relative L2 error of the whole."
         sections.append((f"Test input {i}", text, figure))
     lead = f"Error fields of several methods on the first test inputs of {task.name}. {_PAPER}"
     summary = {

@@ -4,8 +4,6 @@
 
 const POLL = 2000;
 const byId = (id) => document.getElementById(id);
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const touch = matchMedia("(pointer: coarse)");
 
 // Requests.
 
@@ -338,14 +336,13 @@ function prepareRun() {
       refresh(visit);
     });
   }
-  byId("channel").addEventListener("change", (event) => go(place({ ...route, channel: event.target.value }), true));
 }
 
 // An example.
 
 async function refreshExample(now) {
   const values = { run: route.run, query: route.query };
-  if (route.channel !== undefined) values.channel = route.channel;
+  for (const key of ["channel", "at"]) if (route[key] !== undefined) values[key] = route[key];
   const address = api("example", values);
   let answer;
   try {
@@ -368,16 +365,46 @@ async function refreshExample(now) {
     if (query) byId(id).setAttribute("href", place({ ...route, query }));
   }
   byId("close").setAttribute("href", place({ run: route.run }));
-  byId("channel-label").hidden = example.channels < 2;
-  const numbers = Array.from({ length: example.channels }, (_, i) => make("option", String(i + 1), { value: i }));
-  if (byId("channel").options.length !== numbers.length) byId("channel").replaceChildren(...numbers);
-  byId("channel").value = example.channel;
+  drawParameters(example.parameters ?? []);
+  drawFrames(example);
   const focused = document.activeElement;
   await drawCards(byId("panels"), example.panels.map((panel) => ({ ...panel, id: panel.heading })), now);
-  if (moved && now === visit && document.activeElement === focused && ![byId("before"), byId("after"), byId("channel")].includes(focused)) {
+  if (moved && now === visit && document.activeElement === focused && ![byId("before"), byId("after"), ...byId("frames").querySelectorAll("input")].includes(focused)) {
     byId("example-title").focus();
     byId("example").scrollIntoView();
   }
+}
+
+function drawParameters(parameters) {
+  byId("parameters").hidden = !parameters.length;
+  fill(byId("parameters").querySelector("tbody"), parameters.map(({ name, value }) => (
+    { key: name, cells: [{ text: name }, { text: number(value, 5), className: "number" }] }
+  )));
+}
+
+/** Sliders through channels and through the points of the axes that a picture does not have. */
+function drawFrames({ channel, channels, slices = [], frame = "" }) {
+  const box = byId("frames");
+  const wanted = [...(channels > 1 ? [["Channel", channels, channel]] : []), ...slices.map((one) => [one.name, one.points, one.place])];
+  if (box.children.length !== wanted.length + (wanted.length ? 1 : 0)) {
+    box.replaceChildren(...wanted.map(([name], i) => {
+      const label = make("label", `${name} `);
+      const slider = label.appendChild(make("input", undefined, { type: "range", min: 0 }));
+      slider.addEventListener("input", () => {
+        const values = [...box.querySelectorAll("input")].map((one) => one.value);
+        const first = channels > 1 ? { channel: values.shift() } : {};
+        go(place({ ...route, ...first, ...(values.length ? { at: values.join(",") } : {}) }), true);
+      });
+      return label;
+    }), ...(wanted.length ? [make("output")] : []));
+  }
+  wanted.forEach(([name, count, value], i) => {
+    const slider = box.children[i].querySelector("input");
+    slider.max = count - 1;
+    if (document.activeElement !== slider) slider.value = value;
+    slider.setAttribute("aria-valuetext", frame);
+  });
+  if (wanted.length) box.querySelector("output").textContent = frame;
 }
 
 // Figures.
@@ -394,7 +421,7 @@ async function refreshFigures(now) {
 
 let plotly = null;
 
-/** Loads plotly.js, four megabytes, when the first figure is drawn. */
+/** Loads plotly.js when the first figure is drawn. */
 function loadPlotly() {
   plotly ??= new Promise((done, failed) => {
     const script = make("script", undefined, { src: "/static/plotly.js" });
@@ -426,33 +453,12 @@ async function drawCards(box, cards, now) {
     paragraph.hidden = !text;
     plot.setAttribute("aria-label", heading);
     plot.hidden = !figure;
-    if (figure) draw(plot, figure);
+    if (figure) drawFigure(plot, figure);
   }
   for (const card of old.values()) {
     Plotly.purge(card.querySelector(".plot"));
     card.remove();
   }
-}
-
-/** Layout of every figure, for light and dark mode. */
-function draw(plot, figure) {
-  plot.figure = figure;
-  const [ink, rule, ground] = dark.matches ? ["#e8e8e8", "#3a3f46", "#16181b"] : ["#222222", "#dfe3ea", "#ffffff"];
-  const { data, layout } = JSON.parse(JSON.stringify(figure).replaceAll('"#222222"', JSON.stringify(ink)));
-  // Names come from runs, and plotly interprets markup.
-  for (const trace of data) if (trace.name) trace.name = trace.name.replaceAll("<", "&lt;");
-  const narrow = plot.clientWidth < 480 && layout.xaxis?.title?.text;
-  if (narrow) layout.xaxis.title.text = narrow.replace(/ \(/, "<br>(");
-  const axis = { gridcolor: rule, linecolor: rule, zerolinecolor: rule, automargin: true, ticks: "" };
-  const template = { layout: { xaxis: axis, yaxis: { ...axis, title: { standoff: 8 } }, colorway: ["#0072B2"] } };
-  const look = {
-    template, uirevision: "kept", paper_bgcolor: ground, plot_bgcolor: ground, font: { ...layout.font, color: ink },
-    dragmode: touch.matches ? false : "zoom", // a finger scrolls the page
-    hoverlabel: { bgcolor: ground, font: { color: ink } },
-    margin: { ...layout.margin, t: 12 },
-    legend: layout.legend ?? { orientation: "h", yref: "container", y: 0.01, yanchor: "bottom" },
-  };
-  Plotly.react(plot, data, { ...layout, ...look }, { displayModeBar: false, responsive: true });
 }
 
 // Start.
@@ -471,9 +477,6 @@ document.addEventListener("click", (event) => {
 });
 addEventListener("popstate", arrive);
 document.addEventListener("visibilitychange", () => document.hidden || refresh(visit));
-dark.addEventListener("change", () => {
-  for (const plot of document.querySelectorAll(".plot")) if (plot.figure && window.Plotly) draw(plot, plot.figure);
-});
 prepareList();
 prepareRun();
 arrive();
