@@ -14,7 +14,8 @@ from mrafno.data.imports import Examples, read_examples, write_examples
 from mrafno.data.pool import PoolSizes, RunInputs, draw
 from mrafno.errors import RunError
 from mrafno.run.callbacks import Callbacks
-from mrafno.run.loop import Goals, Loop, SimulationOptions, Watcher, check_goals
+from mrafno.run.drive import drive
+from mrafno.run.loop import Goals, SimulationOptions, Watcher, check_goals
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome
@@ -326,17 +327,8 @@ class Run:
             memory=memory,
             max_failure_rate=max_failure_rate,
         )
-        loop = Loop(
-            self.recorder,
-            self.session,
-            self.trainer,
-            self.task,
-            ask=self._ask_for_loop,
-            goals=goals,
-            options=options,
-            watch=watch or (NotebookProgress(self._progress) if in_notebook() else _silent),
-        )
-        reason = loop.run(progress=progress)
+        watch = watch or (NotebookProgress(self._progress) if in_notebook() else _silent)
+        reason = drive(self, goals, options, watch, progress=progress)
         if self.surrogate.fits:  # trained again, if a run that was killed had not saved it
             self.trainer.save()
         return Outcome.of(self.state, reason)
@@ -353,7 +345,8 @@ class Run:
         check_goals(goals, self.trainer.spec().name)
         return goals
 
-    def _ask_for_loop(self, n: int, budget: float | None, watch: Watcher) -> list[Query]:
+    def ask_for_loop(self, n: int, budget: float | None, watch: Watcher) -> list[Query]:
+        """Ask as :meth:`ask` does, and report the progress of training to the watcher of a loop."""
         return self.ask(n, budget=budget, watch=lambda done, *_: watch("training", done))
 
     # Keeping and showing.

@@ -14,6 +14,12 @@
     surrogate/weights-*.safetensors   and its tensors
     task.source.json                how the run was started from the command line
     asked/                          inputs handed out by ``mrafno ask``
+    status.json                     what the driver is doing, its goals, its CPU and memory
+    fits.jsonl                      learning curves, a line for each fit
+    notes.json                      a person's note and tags
+    control.json                    a request to the driver: to pause, or to stop
+
+The last four are aids to whoever looks at a run. Nothing is lost with them, and no result depends on them.
 """
 
 from pathlib import Path
@@ -26,6 +32,10 @@ INBOX = "inbox"
 CHECKPOINT = "surrogate"
 TASK_SOURCE = "task.source.json"
 ASKED = "asked"
+STATUS = "status.json"
+FITS = "fits.jsonl"
+NOTES = "notes.json"
+CONTROL = "control.json"
 
 #: Inside the checkpoint's folder: the description, which changes with every save, and a pattern of the tensor files.
 DESCRIPTION = "surrogate.json"

@@ -1,0 +1,38 @@
+"""Advance a run by its loop, with its status on disk and requests from other processes taken."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from mrafno.errors import StopRequested
+from mrafno.run.control import Controlled, Watch
+from mrafno.run.loop import Goals, Loop, SimulationOptions
+from mrafno.run.status import StatusWriter
+
+if TYPE_CHECKING:  # a run drives itself by this
+    from mrafno.run.run import Run
+
+
+def drive(run: "Run", goals: Goals, options: SimulationOptions, watch: Watch, *, progress: bool = False) -> str:
+    """Advance to the goals, and return why the advance ended.
+
+    Args:
+        watch: called with what the run is doing.
+        progress: show a progress bar while the first examples are simulated.
+    """
+    status = StatusWriter(run.path, asdict(goals))
+    loop = Loop(
+        run.recorder,
+        run.session,
+        run.trainer,
+        run.task,
+        ask=run.ask_for_loop,
+        goals=goals,
+        options=options,
+        watch=Controlled(run.path, status, watch),
+    )
+    try:
+        return loop.run(progress=progress)
+    except StopRequested as request:
+        return str(request)  # the loop has recorded it
+    finally:
+        status.end()
