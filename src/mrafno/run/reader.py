@@ -8,8 +8,11 @@ import numpy as np
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, relative_l2
 from mrafno.run.answers import untaken
+from mrafno.run.notes import Notes, read_notes
+from mrafno.run.progress import Progress, Standing, progress, standing
 from mrafno.run.recorder import pool_sizes
 from mrafno.run.state import QueryRecord, RunState
+from mrafno.run.status import Status, read_status
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, LOCK
 from mrafno.storage.ledger import Ledger
 from mrafno.storage.lock import LockState, lock_state
@@ -65,6 +68,44 @@ class RunReader:
     def activity(self) -> str:
         """In a word or two, what the run is doing now."""
         return self.state.activity(self.lock)
+
+    @property
+    def status(self) -> Status | None:
+        """What its last driver said of itself; None if there is none."""
+        return read_status(self.folder)
+
+    @property
+    def notes(self) -> Notes:
+        """A person's note and tags."""
+        return read_notes(self.folder)
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands, in one word."""
+        return standing(self.state, self.lock, self.status)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Recorded seconds by activity."""
+        state = self.state
+        told = [q for q in state.queries.values() if q.status == "told"]
+        return {
+            "simulation (chosen)": sum(q.seconds or 0.0 for q in told if q.kind == "pool"),
+            "simulation (others)": sum(q.seconds or 0.0 for q in told if q.kind != "pool"),
+            "training": sum(training.seconds for training in state.trainings),
+            "choosing": sum(float(q.choice.get("seconds") or 0.0) for q in state.queries.values()),
+            "evaluating": sum(evaluation.seconds for evaluation in state.evaluations),
+        }
+
+    def progress(self, status: Status | None, now: float) -> Progress:
+        """How far it is on the way to the goals of its last advance.
+
+        Args:
+            status: see :attr:`status`.
+            now: the time.
+        """
+        goals, since = ({}, 0.0) if status is None else (status.goals, status.started)
+        return progress(self.state, goals, since=since, now=now)
 
     @property
     def untaken(self) -> list[str]:
