@@ -60,7 +60,7 @@ def test_queries_and_examples_have_their_parameters(made):
         assert run.surrogate.normaliser.in_log == (*[False] * channels, True, False)
     reader = RunReader(folder)
     assert (reader.task.parameters, reader.task.log_parameters) == (("nu", "shift"), ("nu",))
-    functions, parameters = reader.split(reader.input(record))
+    parameters = reader.split(reader.input(record))[1]
     assert parameters == query.parameters
 
 
@@ -119,7 +119,7 @@ def test_asking_gives_a_person_functions_as_a_file_and_parameters_by_name(tmp_pa
 
 
 def test_parameters_in_hdf5(made, tmp_path):
-    folder, make = made
+    folder = made[0]
     reader = RunReader(folder)
     export_hdf5(reader, tmp_path / "all.h5")
     with h5py.File(tmp_path / "all.h5") as file:

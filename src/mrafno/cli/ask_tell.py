@@ -41,8 +41,9 @@ def ask(
     """Ask which simulations to run next: writes inputs as .npy files and prints a JSON list of queries.
 
     Each has id, kind, level, resolution, candidate, step, input (the file: channels and grid in float64; null if inputs
-    are parameters only), parameters (by name) and cost (as the task expects it). There are fewer than N, or none, when the pool or the budget is used up, or when too few
-    examples are told to choose by. Queries that are asked and not told count as running: several people may ask.
+    are parameters only), parameters (by name) and cost (as the task expects it). There are fewer than N, or none, when
+    the pool or the budget is used up, or when too few examples are told to choose by. Queries that are asked and not
+    told count as running: several people may ask.
     """
     from rich.console import Console
 

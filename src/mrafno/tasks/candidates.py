@@ -99,7 +99,8 @@ class CandidateTask(Task):
         self.in_channels = values.shape[1]
         if len(self.parameters) > self.in_channels:
             raise TaskError(
-                f"{name}: {len(self.parameters)} parameter_names are too many for inputs of {self.in_channels} channels."
+                f"{name}: {len(self.parameters)} parameter_names are too many for inputs of {self.in_channels} "
+                "channels."
             )
         found = split(values, len(self.parameters))[1]
         chosen = over_decades(found, self.parameters) if log_parameters is None else tuple(log_parameters)

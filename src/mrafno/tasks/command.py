@@ -17,7 +17,6 @@ from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array
 from mrafno.tasks.candidates import CandidateSettings, CandidateTask, stack_outputs
 
-
 #: What stands in braces for something other than a parameter.
 _FIELDS = ("input", "output", "parameters", "level", "resolution")
 

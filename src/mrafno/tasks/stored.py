@@ -8,7 +8,6 @@ from mrafno.tasks.base import Task
 from mrafno.tasks.candidates import CandidateTask
 from mrafno.tasks.registry import TASKS, get_task
 
-
 #: Lists that earlier versions did not record: they were empty.
 _LATER = ("parameter_names", "log_parameters")
 
