@@ -184,7 +184,8 @@ def advanced(folder, steps=6, method="mra-uhat", task=None, seed=0, settings=Non
 
 def loop_of(run, **options):
     """The loop of a run by itself, without goals."""
-    from mrafno.run.loop import Goals, Loop, SimulationOptions
+    from mrafno.run.goals import Goals, SimulationOptions
+    from mrafno.run.loop import Loop
 
     parts = (run.recorder, run.session, run.trainer, run.task)
     how = {"goals": Goals(), "options": SimulationOptions(**options), "watch": lambda phase, done=None: None}

@@ -6,15 +6,14 @@ results arrive. Asynchronous ones ask again whenever a worker is free, knowing w
 
 import contextlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from mrafno.data.cache import solve_examples
-from mrafno.errors import CallbackError, FailuresError, LedgerError, MrafnoError, RunError, SimulationError, sentence
+from mrafno.errors import CallbackError, FailuresError, LedgerError, MrafnoError, SimulationError, sentence
 from mrafno.run.answers import OPEN, Answer, leave_answer
+from mrafno.run.goals import Goals, SimulationOptions
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
 from mrafno.run.state import QueryRecord, RunState
@@ -40,44 +39,6 @@ class Watcher(Protocol):
 
 #: Asks for n queries within a budget, and reports progress of training to a watcher.
 Ask = Callable[[int, float | None, Watcher], list[Query]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Goals:
-    """What ends an advance; of several, the first that is reached.
-
-    Attributes:
-        steps: chosen examples that the run has in all.
-        budget: cost of the chosen examples in all; it is never exceeded.
-        target: relative error that the run's own estimate is below; see :attr:`RunState.bound`.
-    """
-
-    steps: int | None = None
-    budget: float | None = None
-    target: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulationOptions:
-    """How simulations run.
-
-    Attributes:
-        executor: what runs simulations, or what makes such a thing again when its workers die; None for this process.
-        workers: simulations that run at a time in an asynchronous run.
-        asynchronous: ask again as soon as a worker is free, instead of after a whole batch.
-        limit: seconds after which a simulation is ended, with everything it started.
-        isolate: simulate in child processes, so that a crash is a failed simulation.
-        memory: bytes that a simulation may take, in a child process.
-        max_failure_rate: share of the simulations that may fail before the run stops.
-    """
-
-    executor: Executor | Callable[[], Executor] | None = None
-    workers: int = 1
-    asynchronous: bool = False
-    limit: float | None = None
-    isolate: bool = False
-    memory: int | None = None
-    max_failure_rate: float = 0.5
 
 
 class Loop:
@@ -320,14 +281,3 @@ class Loop:
             if observation.output is not None and self.state.queries[id].status in ("running", "expired"):
                 self.session.tell(id, observation.output, seconds=observation.seconds)
         clear_spool(folder, list(found))
-
-
-def check_goals(goals: Goals, inference: str) -> None:
-    """Raise if a goal cannot be reached."""
-    if goals.steps is not None and goals.steps < 0:
-        raise RunError(f"run: cannot advance to {goals.steps} steps.")
-    if goals.target is not None and inference != "ensemble":
-        raise RunError(
-            "run: the run estimates its own error by the networks of an ensemble, each of which leaves examples out. "
-            f"Leave target out, or choose inference ensemble instead of {inference}."
-        )

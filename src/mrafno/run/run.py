@@ -14,7 +14,8 @@ from mrafno.data.imports import Examples, read_examples, write_examples
 from mrafno.data.pool import PoolSizes, RunInputs, draw
 from mrafno.errors import RunError
 from mrafno.run.callbacks import Callbacks
-from mrafno.run.loop import Goals, Loop, SimulationOptions, Watcher, check_goals
+from mrafno.run.goals import SimulationOptions, check_goals, goals_of
+from mrafno.run.loop import Loop, Watcher
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome
@@ -314,7 +315,8 @@ class Run:
             watch: called with what the run is doing; by default it is shown in a notebook, and not elsewhere.
             progress: show a progress bar while the first examples are simulated.
         """
-        goals = self._goals(steps, total_steps, budget, target)
+        goals = goals_of(steps, total_steps, budget, target, done=self.state.step)
+        check_goals(goals, self.trainer.spec().name)
         if goals.steps is not None and goals.steps < self.state.step:
             return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
         options = SimulationOptions(
@@ -340,18 +342,6 @@ class Run:
         if self.surrogate.fits:  # trained again, if a run that was killed had not saved it
             self.trainer.save()
         return Outcome.of(self.state, reason)
-
-    def _goals(self, steps: int | None, total: int | None, budget: float | None, target: float | None) -> Goals:
-        if steps is not None and total is not None:
-            raise RunError("run: give steps, which counts from now, or total_steps, which counts from the beginning.")
-        for name, value in (("steps", steps), ("total_steps", total)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-                raise RunError(f"run: {name} must be a whole number, 0 or more, got {value!r}.")
-        if steps is not None:
-            total = self.state.step + steps
-        goals = Goals(steps=total, budget=budget, target=target)
-        check_goals(goals, self.trainer.spec().name)
-        return goals
 
     def _ask_for_loop(self, n: int, budget: float | None, watch: Watcher) -> list[Query]:
         return self.ask(n, budget=budget, watch=lambda done, *_: watch("training", done))
