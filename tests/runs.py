@@ -43,6 +43,14 @@ def counted(f, level):
     return smooth(f, level)
 
 
+def whereabouts(f, level):
+    """Leaves the process's id in the file $COUNTS."""
+    time.sleep(0.1)
+    with Path(os.environ["COUNTS"]).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    return smooth(f, level)
+
+
 def digest(f, level):
     return f"{level} {hashlib.sha256(np.ascontiguousarray(f).tobytes()).hexdigest()}"
 

@@ -64,7 +64,7 @@ class Loop:
         self.ask, self.goals, self.options, self.watch = ask, goals, options, watch
         #: Why simulations of this advance failed; None for those that did not.
         self._results: list[str | None] = []
-        self._here = options.executor is None
+        self._here = options.runner is None
 
     @property
     def state(self) -> RunState:
@@ -82,7 +82,7 @@ class Loop:
         o, folder = self.options, self.recorder.ledger.folder
         # In this process a result is recorded as soon as it is there, so it need not be spooled.
         spool = None if self._here else folder / SPOOL
-        executor = o.executor or InProcess()
+        executor = o.runner or InProcess()
         scheduler = Scheduler(self.task, executor, limit=o.limit, isolate=o.isolate, memory=o.memory, spool=spool)
         try:
             self._collect_spooled()

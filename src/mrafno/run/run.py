@@ -14,7 +14,7 @@ from mrafno.data.imports import Examples, read_examples, write_examples
 from mrafno.data.pool import PoolSizes, RunInputs, draw
 from mrafno.errors import RunError
 from mrafno.run.callbacks import Callbacks
-from mrafno.run.goals import SimulationOptions, check_goals, goals_of
+from mrafno.run.goals import SimulationOptions, check_costs, check_goals, goals_of
 from mrafno.run.loop import Loop, Watcher
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
@@ -89,6 +89,8 @@ class Run:
             device: of the surrogate: ``auto`` (a GPU where there is one), or a torch device.
             settings: those of :class:`RunSettings`.
         """
+        Ledger(path).check_new()
+        check_costs(task)
         chosen = RunSettings.of(**settings)
         known = get_method(method) if isinstance(method, str) else method
         if not isinstance(known, Method):
@@ -305,8 +307,8 @@ class Run:
             target: relative error; the run ends when an upper 95 % bound of its own estimate is lower. The test
                 examples are not used for this.
             executor: what runs simulations, or what makes such a thing again when its workers die; by default this
-                process.
-            workers: simulations that run at a time in an asynchronous run.
+                process, or, with two workers or more, a pool of processes on this machine.
+            workers: processes of that pool; with an executor, simulations that run at a time in an asynchronous run.
             asynchronous: ask again as soon as a worker is free, instead of after a whole batch.
             limit: seconds after which a simulation is ended, with everything it started.
             isolate: simulate in child processes, so that a crash is a failed simulation.
@@ -317,8 +319,6 @@ class Run:
         """
         goals = goals_of(steps, total_steps, budget, target, done=self.state.step)
         check_goals(goals, self.trainer.spec().name)
-        if goals.steps is not None and goals.steps < self.state.step:
-            return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
         options = SimulationOptions(
             executor=executor,
             workers=workers,
@@ -328,6 +328,8 @@ class Run:
             memory=memory,
             max_failure_rate=max_failure_rate,
         )
+        if goals.steps is not None and goals.steps < self.state.step:
+            return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
         loop = Loop(
             self.recorder,
             self.session,
