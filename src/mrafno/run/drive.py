@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from mrafno.errors import StopRequested
 from mrafno.run.control import Controlled, Watch
-from mrafno.run.loop import Goals, Loop, SimulationOptions
+from mrafno.run.goals import Goals, SimulationOptions
+from mrafno.run.loop import Loop
 from mrafno.run.status import StatusWriter
 
 if TYPE_CHECKING:  # a run drives itself by this
