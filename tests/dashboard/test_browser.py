@@ -274,6 +274,27 @@ def test_runs_are_filtered_and_laid_over_one_another(visit, folder):
     page.wait_for_selector("#overlay", state="hidden")
 
 
+def test_a_point_of_the_map_is_clicked(visit, folder):
+    page = visit(folder, "?run=real")
+    page.wait_for_selector("#map .main-svg")
+    boxes = "[...document.querySelectorAll('#map .scatterlayer .trace')].at(-1).querySelector('.points path')"
+    place = page.evaluate(f"(box => [box.x + box.width / 2, box.y + box.height / 2])({boxes}.getBoundingClientRect())")
+    row = page.evaluate("document.querySelector('#map .plot').data.at(-1).customdata[0]")
+    page.mouse.move(place[0] + 3, place[1])
+    page.mouse.click(*place)
+    page.wait_for_selector("#example-title >> text=candidate")
+    assert page.inner_text("#example-title").startswith("Input: candidate ")
+    assert f"input={row}" in page.url
+    until(page, "document.querySelectorAll('#panels .heatmaplayer image').length >= 6")
+    assert "8x8: prediction" in texts(page, "#panels h3")
+    page.click("#example-links a")
+    page.wait_for_selector("#example-title >> text=Example q0000")
+    # Another colour, chosen by keyboard.
+    page.select_option("#map select", label="step")
+    grey = "document.querySelector('#map .plot').data[0].marker.color"
+    until(page, f"String({grey}).startsWith('rgba')")
+
+
 def test_figures_are_downloaded(visit, folder, tmp_path):
     page = visit(folder, "?run=group%2Ffirst")
     page.wait_for_selector(f"{ERROR} .main-svg")

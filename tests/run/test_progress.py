@@ -38,7 +38,7 @@ def state_with(times, cost=2.0, stopped=None):
         ("interrupted", "free", "interrupted"),
         ("stopped on request", "free", "stopped"),
         ("run x: 5 simulations failed", "free", "failed"),
-        ("finished 5 steps", "held", "running"),
+        ("finished 5 steps", "held", "finished"),
         (None, "held", "running"),
         (None, "left", "interrupted"),
         (None, "free", "waiting"),
@@ -52,6 +52,12 @@ def test_a_paused_driver():
     status = Status(1, "here", 0.0, 0.0, {}, phase="paused")
     assert standing(state_with([1.0]), "held", status) == "paused"
     assert standing(state_with([1.0]), "free", status) == "waiting"
+
+
+def test_a_driver_that_works_again_after_it_was_stopped():
+    state = state_with([1.0], stopped="finished 5 steps")
+    assert standing(state, "held", Status(1, "here", 0.0, 0.0, {}, phase="training")) == "running"
+    assert standing(state, "held", Status(1, "here", 0.0, 0.0, {}, phase="")) == "finished"
 
 
 def test_time_left_is_that_to_the_first_goal():

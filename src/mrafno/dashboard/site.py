@@ -8,7 +8,8 @@
 ``/api/run?run=NAME``           key figures of a run, running queries, settings
 ``/api/figures?run=NAME``       the report's figures
 ``/api/queries?run=NAME``       a page of its queries; also ``kind``, ``status``, ``order`` and ``page``
-``/api/example?run=NAME``       one example, ``query=ID``; also ``channel`` and ``at``
+``/api/map?run=NAME``           the map of its inputs
+``/api/example?run=NAME``       one input, ``query=ID`` or ``input=ROW``; also ``channel`` and ``at``
 ``/api/control``  (POST)        a request to a run's driver: ``run``, and ``request``
 ``/api/notes``    (POST)        a person's note of a run: ``run``, ``note``, ``tags``
 ==============================  =====================================================================
@@ -31,6 +32,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from mrafno.dashboard.examples import Examples
+from mrafno.dashboard.maps import Maps
 from mrafno.dashboard.runs import Runs, Version, WatchedRun
 from mrafno.dashboard.views import blank_row, figures, overlay, overview, queries
 from mrafno.errors import MrafnoError
@@ -85,7 +87,7 @@ class Site:
 
     def __init__(self, folder: Path, *, control: bool = False) -> None:
         self.runs, self.control = Runs(folder), control
-        self._examples = Examples()
+        self._examples, self._maps = Examples(), Maps()
         # The tags of another server for the same files must differ, since its responses may.
         self._salt = secrets.token_hex(4)
         self._figures: dict[str, tuple[Version, bytes]] = {}
@@ -132,6 +134,7 @@ class Site:
             "/api/figures": self._figures_view,
             "/api/queries": self._queries,
             "/api/example": self._example,
+            "/api/map": self._map,
         }
 
     def _list(self, known: str | None) -> Answer:
@@ -218,15 +221,22 @@ class Site:
         return _known(Answer(200, "json", body, self._tag(body)), known)
 
     def _example(self, run: WatchedRun, asked: dict[str, str], known: str | None) -> Answer:
-        channel, id = asked.get("channel", ""), asked.get("query", "")
-        number, at = _whole(channel), [_whole(place) for place in asked.get("at", "").split(",")[:8]]
-        tag = self._tag("example", id, number, at, self._examples.version(run, id))
+        number, at = _whole(asked.get("channel", "")), [_whole(place) for place in asked.get("at", "").split(",")[:8]]
+        of: str | int = _whole(asked["input"]) if "input" in asked else asked.get("query", "")
+        tag = self._tag("example", of, number, at, self._examples.version(run, of))
         if tag == known:
             return Answer(304, "json", b"", tag)
-        content = self._examples.get(run, id, number, at)
+        content = self._examples.get(run, of, number, at)
         if content is None:
-            return _problem(404, "Unknown query.")
+            return _problem(404, "Unknown input." if "input" in asked else "Unknown query.")
         return Answer(200, "json", _encoded(content), tag)
+
+    def _map(self, run: WatchedRun, asked: dict[str, str], known: str | None) -> Answer:
+        del asked
+        tag = self._tag("map", self._maps.version(run))
+        if tag == known:
+            return Answer(304, "json", b"", tag)
+        return Answer(200, "json", _encoded({"card": self._maps.get(run)}), tag)
 
     def _tag(self, *parts: object) -> str:
         return f'"{hashlib.sha256(repr((self._salt, parts)).encode()).hexdigest()[:20]}"'

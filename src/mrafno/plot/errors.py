@@ -67,10 +67,7 @@ def _with_cost_buttons(figure: go.Figure, ends: Sequence[float]) -> go.Figure:
     separate = 0 < 10 * min(ends, default=0.0) < max(ends, default=0.0)
     if separate:
         figure.update_xaxes(type="log", dtick=1)
-    place = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "pad": {"b": 6}, "active": int(separate)}
-    # Room for plotly's own buttons above.
-    menu = {"buttons": buttons, "type": "buttons", "direction": "right", **place}
-    figure.update_layout(updatemenus=[menu], margin_t=84)
+    figure.update_layout(updatemenus=[{"name": "Axis", "buttons": buttons, "active": int(separate)}])
     return figure
 
 

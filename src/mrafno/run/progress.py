@@ -22,9 +22,11 @@ _SPEED_STEPS = 30
 
 def standing(state: RunState, lock: LockState, status: Status | None = None) -> Standing:
     """Where a run stands."""
-    if state.stopped is None or lock == "held":
-        if lock == "held":
-            return "paused" if status is not None and status.phase == "paused" else "running"
+    phase = "" if status is None else status.phase
+    if lock == "held" and (state.stopped is None or phase):
+        return "paused" if phase == "paused" else "running"
+    # A process may hold a run that it does not advance any more.
+    if state.stopped is None:
         return "waiting" if lock == "free" else "interrupted"
     if state.stopped.startswith(_REACHED):
         return "finished"

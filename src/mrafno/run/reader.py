@@ -10,7 +10,7 @@ from mrafno.grids import Array, Grid, relative_l2
 from mrafno.run.answers import untaken
 from mrafno.run.notes import Notes, read_notes
 from mrafno.run.progress import Progress, Standing, progress, standing
-from mrafno.run.recorder import pool_sizes
+from mrafno.run.recorder import imported_inputs, pool_sizes
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.run.status import Status, read_status
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, LOCK
@@ -20,6 +20,7 @@ from mrafno.surrogate.prediction import Prediction
 
 if TYPE_CHECKING:
     # Torch and SciPy take seconds to load, and what a ledger says needs neither.
+    from mrafno.data.pool import RunInputs
     from mrafno.surrogate import Surrogate
     from mrafno.tasks.base import Task
 
@@ -41,6 +42,7 @@ class RunReader:
         self.state = RunState.of(self.ledger.events)
         self._replayed = len(self.ledger.events)
         self._task: Task | None = None
+        self._inputs: RunInputs | None = None
         self._surrogate: Surrogate | None = None
         self._description = b""
         #: Why a checkpoint that is there cannot be used.
@@ -150,6 +152,19 @@ class RunReader:
         return inputs.shape[0] - len(sizes.initial_levels(len(self.grids))) - sizes.test
 
     # Arrays.
+
+    @property
+    def inputs(self) -> "RunInputs":
+        """All inputs of the run on the finest grid; those of a built-in task are drawn again."""
+        from mrafno.data.pool import draw, unstacked  # imports SciPy
+
+        if self._inputs is None:
+            imported, sizes = imported_inputs(self.ledger, self.state), pool_sizes(self.state)
+            if self.state.inputs is None:
+                self._inputs = draw(self.task, sizes, self.state.seed, imported)
+            else:
+                self._inputs = unstacked(self.ledger.read_array(self.state.inputs), self.task, sizes, imported)
+        return self._inputs
 
     def input(self, query: QueryRecord) -> Array:
         """A query's input, ``(in_channels, *level's grid)``."""

@@ -211,10 +211,10 @@ async function drawCards(box, cards, now) {
     if (!card) {
       card = make("section", undefined, { class: "card", "data-key": id, "aria-label": heading });
       const plot = make("div", undefined, { class: "plot", role: "img", "aria-label": heading });
-      card.append(make("h3", heading), make("p"), plot, figureButtons(plot, heading));
+      card.append(make("h3", heading), make("p", undefined, { class: "text" }), plot, figureButtons(plot, heading));
     }
     if (box.children[index] !== card) box.insertBefore(card, box.children[index] ?? null);
-    const [, paragraph, plot, buttons] = card.children;
+    const [paragraph, plot, buttons] = [".text", ".plot", ".downloads"].map((one) => card.querySelector(one));
     if (paragraph.textContent !== (text ?? "")) paragraph.textContent = text ?? "";
     paragraph.hidden = !text;
     plot.hidden = buttons.hidden = !figure;

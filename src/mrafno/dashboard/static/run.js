@@ -14,6 +14,7 @@ async function refreshRun(now) {
   await refreshQueries(now);
   if (route.query !== undefined || route.input !== undefined) await refreshExample(now);
   else byId("example").hidden = true;
+  refreshMap(now);
   await refreshFigures(now);
   return POLL;
 }

@@ -15,16 +15,16 @@ function arrive() {
 /** Clears the content of the previous run. */
 function leave() {
   for (const plot of document.querySelectorAll(".plot")) if (window.Plotly) Plotly.purge(plot);
-  for (const id of ["figures", "panels", "keys", "running"]) byId(id).replaceChildren();
+  for (const id of ["figures", "map", "panels", "keys", "running"]) byId(id).replaceChildren();
   byId("queries").tBodies[0].replaceChildren();
   byId("figures-wait").hidden = false;
-  byId("note-form").hidden = true;
+  byId("note-form").hidden = byId("map-part").hidden = true;
   byId("control-text").textContent = "";
   byId("example").hidden = byId("problem").hidden = true;
   byId("title").textContent = route.run ?? "";
   byId("lead").textContent = "";
   document.title = `${route.run ?? "Runs"} · mrafno`;
-  shownExample = drawnFigures = null;
+  shownExample = drawnFigures = drawnMap = null;
   page = 0;
 }
 
@@ -69,4 +69,5 @@ addEventListener("popstate", arrive);
 document.addEventListener("visibilitychange", () => document.hidden || refresh(visit));
 prepareList();
 prepareRun();
+prepareMap();
 arrive();
