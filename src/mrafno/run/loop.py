@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from mrafno.errors import CallbackError, FailuresError, LedgerError, MrafnoError
 from mrafno.run.answers import OPEN, Answer, leave_answer
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
+from mrafno.run.spending import Count, check_count
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.executors import InProcess
@@ -38,23 +39,38 @@ class Watcher(Protocol):
         """``done`` from 0 to 1 where it is known."""
 
 
-#: Asks for n queries within a budget, and reports progress of training to a watcher.
-Ask = Callable[[int, float | None, Watcher], list[Query]]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Goals:
     """What ends an advance; of several, the first that is reached.
 
     Attributes:
         steps: chosen examples that the run has in all.
-        budget: cost of the chosen examples in all; it is never exceeded.
+        budget: cost of the run in all; it is never exceeded.
+        count: what the budget covers, see :mod:`mrafno.run.spending`.
         target: relative error that the run's own estimate is below; see :attr:`RunState.bound`.
     """
 
     steps: int | None = None
     budget: float | None = None
+    count: Count = "total"
     target: float | None = None
+
+    @staticmethod
+    def of(
+        step: int, *, steps: int | None = None, total_steps: int | None = None, count: Count = "total", **others: Any
+    ) -> "Goals":
+        """Goals of a run that has made some steps: ``steps`` count from now, ``total_steps`` from its beginning."""
+        if steps is not None and total_steps is not None:
+            raise RunError("run: give steps, which counts from now, or total_steps, which counts from the beginning.")
+        for name, value in (("steps", steps), ("total_steps", total_steps)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+                raise RunError(f"run: {name} must be a whole number, 0 or more, got {value!r}.")
+        check_count(count)
+        return Goals(steps=total_steps if steps is None else step + steps, count=count, **others)
+
+
+#: Asks for n queries within the budget of the goals, and reports progress of training to a watcher.
+Ask = Callable[[int, Goals, Watcher], list[Query]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +199,7 @@ class Loop:
             return []
         if not self.session.missing_setup():
             self.watch("choosing")
-        return self.ask(n, self.goals.budget, self.watch)
+        return self.ask(n, self.goals, self.watch)
 
     def _can_ask(self) -> bool:
         """Whether queries can be asked while others run: nothing is chosen before the first examples are observed."""
@@ -219,15 +235,21 @@ class Loop:
         self.trainer.train_and_evaluate_if_due(lambda done, *_: self.watch("training", done), last=last)
 
     def _exhausted(self) -> str:
+        missing, budget = self.session.missing_setup(), self.goals.budget
+        if missing and budget is not None:
+            raise RunError(
+                f"run {self.recorder.ledger.folder}: the budget of {budget:g} is used up before the first examples are "
+                f"complete; {len(missing)} are missing. Spent: {self.state.spent}. Resume with a larger budget."
+            )
         if not self.session.ready():
             raise FailuresError(
                 f"run {self.recorder.ledger.folder}: there are too few initial examples to go on; their simulations "
                 "failed. See `mrafno show`, correct the simulator, and resume."
             )
         self._train_and_evaluate(last=True)
-        if self.goals.budget is None or len(self.state.used_rows("pool")) >= len(self.session.inputs.pool):
+        if budget is None or len(self.state.used_rows("pool")) >= len(self.session.inputs.pool):
             return "asked for the whole pool"
-        return f"used up the budget of {self.goals.budget:g}"
+        return f"used up the budget of {budget:g}"
 
     # Simulations.
 
@@ -237,7 +259,7 @@ class Loop:
         Those that fail are left for the loop.
         """
         if missing := self.session.missing_setup():
-            self.ask(len(missing), None, self.watch)
+            self.ask(len(missing), self.goals, self.watch)
         failures = 0
         for kind in ("initial", "test"):
             for level in range(self.task.levels):
@@ -281,7 +303,8 @@ class Loop:
         elif observation.output is not None:
             self.session.tell(observation.id, observation.output, seconds=observation.seconds)
         else:
-            self.session.fail(observation.id, observation.reason or "no reason was given")
+            reason, seconds = observation.reason or "no reason was given", observation.seconds or None
+            self.session.fail(observation.id, reason, seconds=seconds)
         clear_spool(self.recorder.ledger.folder / SPOOL, [observation.id])
         self.session.in_progress.discard(observation.id)
         self._results.append(observation.reason)
