@@ -6,18 +6,16 @@ results arrive. Asynchronous ones ask again whenever a worker is free, knowing w
 
 import contextlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from mrafno.data.cache import solve_examples
 from mrafno.errors import CallbackError, FailuresError, LedgerError, MrafnoError, RunError, SimulationError, sentence
 from mrafno.run.answers import OPEN, Answer, leave_answer
+from mrafno.run.goals import Goals, SimulationOptions
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
-from mrafno.run.spending import Count, check_count
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.executors import InProcess
@@ -39,61 +37,13 @@ class Watcher(Protocol):
         """``done`` from 0 to 1 where it is known."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Goals:
-    """What ends an advance; of several, the first that is reached.
-
-    Attributes:
-        steps: chosen examples that the run has in all.
-        budget: cost of the run in all; it is never exceeded.
-        count: what the budget covers, see :mod:`mrafno.run.spending`.
-        target: relative error that the run's own estimate is below; see :attr:`RunState.bound`.
-    """
-
-    steps: int | None = None
-    budget: float | None = None
-    count: Count = "total"
-    target: float | None = None
-
-    @staticmethod
-    def of(
-        step: int, *, steps: int | None = None, total_steps: int | None = None, count: Count = "total", **others: Any
-    ) -> "Goals":
-        """Goals of a run that has made some steps: ``steps`` count from now, ``total_steps`` from its beginning."""
-        if steps is not None and total_steps is not None:
-            raise RunError("run: give steps, which counts from now, or total_steps, which counts from the beginning.")
-        for name, value in (("steps", steps), ("total_steps", total_steps)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-                raise RunError(f"run: {name} must be a whole number, 0 or more, got {value!r}.")
-        check_count(count)
-        return Goals(steps=total_steps if steps is None else step + steps, count=count, **others)
+def silent(phase: str, done: float | None = None) -> None:
+    """The watcher that shows nothing."""
+    del phase, done
 
 
 #: Asks for n queries within the budget of the goals, and reports progress of training to a watcher.
 Ask = Callable[[int, Goals, Watcher], list[Query]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulationOptions:
-    """How simulations run.
-
-    Attributes:
-        executor: what runs simulations, or what makes such a thing again when its workers die; None for this process.
-        workers: simulations that run at a time in an asynchronous run.
-        asynchronous: ask again as soon as a worker is free, instead of after a whole batch.
-        limit: seconds after which a simulation is ended, with everything it started.
-        isolate: simulate in child processes, so that a crash is a failed simulation.
-        memory: bytes that a simulation may take, in a child process.
-        max_failure_rate: share of the simulations that may fail before the run stops.
-    """
-
-    executor: Executor | Callable[[], Executor] | None = None
-    workers: int = 1
-    asynchronous: bool = False
-    limit: float | None = None
-    isolate: bool = False
-    memory: int | None = None
-    max_failure_rate: float = 0.5
 
 
 class Loop:
@@ -119,7 +69,7 @@ class Loop:
         self.ask, self.goals, self.options, self.watch = ask, goals, options, watch
         #: Why simulations of this advance failed; None for those that did not.
         self._results: list[str | None] = []
-        self._here = options.executor is None
+        self._here = options.runner is None
 
     @property
     def state(self) -> RunState:
@@ -137,7 +87,7 @@ class Loop:
         o, folder = self.options, self.recorder.ledger.folder
         # In this process a result is recorded as soon as it is there, so it need not be spooled.
         spool = None if self._here else folder / SPOOL
-        executor = o.executor or InProcess()
+        executor = o.runner or InProcess()
         scheduler = Scheduler(self.task, executor, limit=o.limit, isolate=o.isolate, memory=o.memory, spool=spool)
         try:
             self._collect_spooled()
@@ -343,14 +293,3 @@ class Loop:
             if observation.output is not None and self.state.queries[id].status in ("running", "expired"):
                 self.session.tell(id, observation.output, seconds=observation.seconds)
         clear_spool(folder, list(found))
-
-
-def check_goals(goals: Goals, inference: str) -> None:
-    """Raise if a goal cannot be reached."""
-    if goals.steps is not None and goals.steps < 0:
-        raise RunError(f"run: cannot advance to {goals.steps} steps.")
-    if goals.target is not None and inference != "ensemble":
-        raise RunError(
-            "run: the run estimates its own error by the networks of an ensemble, each of which leaves examples out. "
-            f"Leave target out, or choose inference ensemble instead of {inference}."
-        )

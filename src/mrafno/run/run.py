@@ -14,7 +14,8 @@ from mrafno.data.imports import Examples, read_examples, write_examples
 from mrafno.data.pool import PoolSizes, RunInputs, draw
 from mrafno.errors import RunError
 from mrafno.run.callbacks import Callbacks
-from mrafno.run.loop import Goals, Loop, SimulationOptions, Watcher, check_goals
+from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
+from mrafno.run.loop import Loop, Watcher, silent
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome, figures
@@ -89,6 +90,8 @@ class Run:
             device: of the surrogate: ``auto`` (a GPU where there is one), or a torch device.
             settings: those of :class:`RunSettings`.
         """
+        Ledger(path).check_new()
+        check_costs(task)
         chosen = RunSettings.of(**settings)
         known = get_method(method) if isinstance(method, str) else method
         if not isinstance(known, Method):
@@ -317,13 +320,12 @@ class Run:
             total_steps: the same counted from the beginning of the run: a script that was interrupted and is started
                 again makes the steps that are missing.
             budget: what the run may cost in all, first examples and earlier calls included; it is never exceeded.
-            count: what the budget covers: ``total``, ``training`` (all but test examples) or ``chosen`` (the chosen
-                examples alone).
+            count: what the budget covers: ``total``, ``training`` or ``chosen``, see :mod:`mrafno.run.spending`.
             target: relative error; the run ends when an upper 95 % bound of its own estimate is lower. The test
                 examples are not used for this.
             executor: what runs simulations, or what makes such a thing again when its workers die; by default this
-                process.
-            workers: simulations that run at a time in an asynchronous run.
+                process, or, with two workers or more, a pool of processes on this machine.
+            workers: processes of that pool; with an executor, simulations that run at a time in an asynchronous run.
             asynchronous: ask again as soon as a worker is free, instead of after a whole batch.
             limit: seconds after which a simulation is ended, with everything it started.
             isolate: simulate in child processes, so that a crash is a failed simulation.
@@ -332,12 +334,8 @@ class Run:
             watch: called with what the run is doing; by default it is shown in a notebook, and not elsewhere.
             progress: show a progress bar while the first examples are simulated.
         """
-        goals = Goals.of(
-            self.state.step, steps=steps, total_steps=total_steps, budget=budget, count=count, target=target
-        )
+        goals = goals_of(steps, total_steps, budget, count, target, done=self.state.step)
         check_goals(goals, self.trainer.spec().name)
-        if goals.steps is not None and goals.steps < self.state.step:
-            return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
         options = SimulationOptions(
             executor=executor,
             workers=workers,
@@ -347,6 +345,8 @@ class Run:
             memory=memory,
             max_failure_rate=max_failure_rate,
         )
+        if goals.steps is not None and goals.steps < self.state.step:
+            return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
         loop = Loop(
             self.recorder,
             self.session,
@@ -355,7 +355,7 @@ class Run:
             ask=self._ask_for_loop,
             goals=goals,
             options=options,
-            watch=watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else _silent),
+            watch=watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent),
         )
         reason = loop.run(progress=progress)
         if self.surrogate.fits:  # trained again, if a run that was killed had not saved it
@@ -395,7 +395,3 @@ class Run:
         return table(
             f"Run {self.path}", {**figures(self.state), "seed": self.state.seed, "state": self.state.activity()}
         )
-
-
-def _silent(phase: str, done: float | None = None) -> None:
-    del phase, done
