@@ -3,6 +3,7 @@
 ::
 
     ledger.jsonl                    events, one per line
+    ledger.copy.jsonl               the same lines again, to restore damaged ones from
     lock                            the process that writes
     arrays/inputs.npy               all inputs, where the task is not a built-in one
     arrays/q000012-input.npy        the input of a query
@@ -14,11 +15,13 @@
     surrogate/weights-*.safetensors   and its tensors
     task.source.json                how the run was started from the command line
     asked/                          inputs handed out by ``mrafno ask``
+    damaged/                        what ``mrafno repair`` took out of use, one folder per repair
 """
 
 from pathlib import Path
 
 LEDGER = "ledger.jsonl"
+LEDGER_COPY = "ledger.copy.jsonl"
 LOCK = "lock"
 ARRAYS = "arrays"
 SPOOL = "spool"
@@ -26,6 +29,7 @@ INBOX = "inbox"
 CHECKPOINT = "surrogate"
 TASK_SOURCE = "task.source.json"
 ASKED = "asked"
+DAMAGED = "damaged"
 
 #: Inside the checkpoint's folder: the description, which changes with every save, and a pattern of the tensor files.
 DESCRIPTION = "surrogate.json"
