@@ -17,7 +17,7 @@ from mrafno.run.settings import RunSettings
 from mrafno.run.state import Kind, QueryRecord, RunState
 from mrafno.simulation.query import Query
 from mrafno.storage.inbox import Message, clear_unfinished, list_messages, refuse_message, remove_message
-from mrafno.storage.layout import INPUTS, input_array, output_array
+from mrafno.storage.layout import INPUTS
 from mrafno.tasks.base import Task
 
 logger = logging.getLogger(__name__)
@@ -108,15 +108,19 @@ class Session:
         """Record queries in one event: a process that is killed meanwhile has asked for all of them or for none."""
         expires = None if self.settings.lease is None else time.time() + self.settings.lease
         queries: list[Query] = []
-        recorded: list[dict[str, Any]] = []
-        for number, entry in enumerate(entries, len(self.state.queries)):
+        first = self.state.next_query
+        for number, entry in enumerate(entries, first):
             id, kind, level, row = f"q{number:06d}", entry["kind"], entry["level"], entry["row"]
-            step = entry.get("step")
             f = self.task.restrict(self.inputs.of(kind, row)[None], level)[0]
-            queries.append(Query(id, kind, level, f, row if kind == "pool" else None, step))
-            file = self.recorder.ledger.write_array(input_array(id), f).as_json()
-            more = {"id": id, "step": step, "choice": entry.get("choice", {}), "expires": expires, "input": file}
-            recorded.append({**entry, **more})
+            queries.append(Query(id, kind, level, f, row if kind == "pool" else None, entry.get("step")))
+        files = self.recorder.ledger.pack_arrays([query.f for query in queries])
+        recorded = [
+            {
+                **{**entry, "id": query.id, "step": query.step, "choice": entry.get("choice", {})},
+                **{"expires": expires, "input": file.as_json()},
+            }
+            for query, entry, file in zip(queries, entries, files, strict=True)
+        ]
         if recorded:
             self.recorder.record("asked", queries=recorded)
         return queries
@@ -160,8 +164,8 @@ class Session:
         duration = checked_measure(f"the seconds of {id}", seconds)
         values = checked_output(self.task, query, output)
         first = self.state.duplicate_queries(query, "told")
-        file = self.recorder.ledger.write_array(output_array(id), values).as_json()
-        data: dict[str, Any] = {"id": id, "output": file, "seconds": duration}
+        [file] = self.recorder.ledger.pack_arrays([values])
+        data: dict[str, Any] = {"id": id, "output": file.as_json(), "seconds": duration}
         data["cost"] = self.task.costs[query.level] if price is None else price
         if first:
             data["repeats"] = first[0].id

@@ -63,7 +63,12 @@ _NO_EVENT = Decoded(None, 0, "it is no event")
 def encode_line(
     version: int, number: int, kind: str, data: dict[str, Any], after: bytes, *, at: float | None = None
 ) -> bytes:
-    """The line of an event that happens now, or ``at`` a time, newline included; raises what :func:`json.dumps` raises."""
+    """The line of an event, newline included; raises what :func:`json.dumps` raises.
+
+    Args:
+        after: the sum of the line before it.
+        at: when it happened; now by default.
+    """
     now = time.time() if at is None else at
     values = {"v": version, "n": number, "t": now, "kind": kind, "data": data, "after": after.decode()}
     text = json.dumps(values, separators=_SEPARATORS, allow_nan=False)

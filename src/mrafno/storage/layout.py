@@ -6,7 +6,8 @@
     ledger.copy.jsonl               the same lines again, to restore damaged ones from
     lock                            the process that writes
     arrays/inputs.npy               all inputs, where the task is not a built-in one
-    arrays/q000012-input.npy        the input of a query
+    arrays/000000.pack              inputs and outputs of queries, one after another; the ledger says where each is
+    arrays/q000012-input.npy        the input of a query, in runs of versions before 0.3
     arrays/q000012-output.npy       its output
     spool/                          results of workers that are not yet in the ledger
     inbox/                          answers of other processes that are not yet in the ledger
@@ -50,6 +51,11 @@ def input_array(query: str) -> str:
 def output_array(query: str) -> str:
     """Name of the array with a query's output."""
     return f"{query}-output"
+
+
+def pack_file(number: int) -> str:
+    """Path of the pack with this number in a run's folder."""
+    return f"{ARRAYS}/{number:06d}.pack"
 
 
 def weights_file(sha256: str) -> str:

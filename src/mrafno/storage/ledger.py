@@ -4,7 +4,7 @@ A run's folder::
 
     ledger.jsonl       one event a line, see :mod:`mrafno.storage.events`
     ledger.copy.jsonl  the same lines again, see :mod:`mrafno.storage.ledger_copy`
-    arrays/<name>.npy  arrays, each complete on the disk before the event that names it
+    arrays/            arrays, each complete on the disk before the event that names it
     lock               the process that writes; the system releases it when that process ends
 
 One process writes at a time. Locks can fail: somebody may remove the lock file, and some network file systems grant
@@ -18,7 +18,7 @@ import io
 import os
 import shlex
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -28,12 +28,21 @@ from mrafno.errors import LedgerError
 from mrafno.grids import Array
 from mrafno.storage.arrays import ArrayFile, read_array, write_array
 from mrafno.storage.events import (
-    AFTER, ENDING, FIRST, SUM, Event, decode_line, decode_lines, encode_line, split_lines,
+    AFTER,
+    ENDING,
+    FIRST,
+    SUM,
+    Event,
+    decode_line,
+    decode_lines,
+    encode_line,
+    split_lines,
 )  # fmt: skip
 from mrafno.storage.files import PART, make_folder, read_bytes, write_all, write_bytes
 from mrafno.storage.layout import ARRAYS, LEDGER, LOCK
 from mrafno.storage.ledger_copy import LedgerCopy
 from mrafno.storage.lock import Lock
+from mrafno.storage.packs import pack_arrays
 
 _FORMAT = "mrafno run"
 
@@ -208,6 +217,13 @@ class Ledger:
             self._check_file()  # an array of another writer may have the same name
         return write_array(self.folder, name, values)
 
+    def pack_arrays(self, arrays: Sequence[Array]) -> list[ArrayFile]:
+        """Write arrays before the event that names them, see :func:`mrafno.storage.packs.pack_arrays`."""
+        self._check_writer()
+        with self._appending, self._exclusive():
+            self._check_file()
+            return pack_arrays(self.folder, arrays)
+
     def read_array(self, array: ArrayFile) -> Array:
         """Read an array that an event names, see :func:`mrafno.storage.arrays.read_array`."""
         return read_array(self.folder, array)
@@ -298,8 +314,8 @@ class Ledger:
     def _damaged(self, row: int, fault: str) -> LedgerError:
         foreign = ", or the file is no ledger of mrafno" if row == 1 else ""
         return LedgerError(
-            f"{self._path}: line {row} is damaged: {fault}{foreign}. Run `mrafno repair {self.given}`, restore the file "
-            'from a copy, or read the rest with Ledger.open(..., damaged="skip").'
+            f"{self._path}: line {row} is damaged: {fault}{foreign}. Run `mrafno repair {self.given}`, restore the "
+            'file from a copy, or read the rest with Ledger.open(..., damaged="skip").'
         )
 
     # Writing.
