@@ -187,3 +187,32 @@ def test_bad_timeouts_are_refused(command, timeout):
 def test_the_command_is_part_of_the_identity(command):
     assert command("").identity is None
     assert command("", version="1").identity != command("", ("{input}", "{output}", "-v"), version="1").identity
+
+
+@pytest.mark.parametrize(
+    ("command", "operators"),
+    [
+        ("cat {input} > {output}", [">"]),
+        ("cat {input}|sort >{output}", ["|", ">"]),
+        ("solve {input} {output} 2>&1 ; rm log", [">&", ";"]),
+        ("solve {input} {output} &", ["&"]),
+    ],
+)
+def test_a_command_that_needs_a_shell_is_refused_with_a_way_to_have_one(command, operators):
+    with pytest.raises(TaskError) as caught:
+        CommandTask(command, np.eye(9), (5, 9), (1, 4))
+    assert f"has {' and '.join(operators)}, which only a shell understands" in str(caught.value)
+    assert f'["sh", "-c", {command!r}]' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["awk '$1 > 2' {input} {output}", 'solve --k="a;b" {input} {output}', r"find -exec x \; {input} {output}"],
+)
+def test_operators_in_quotes_are_words(command):
+    assert CommandTask(command, np.eye(9), (5, 9), (1, 4)).command[-1] == "{output}"
+
+
+def test_a_shell_that_is_named_runs_the_command():
+    task = CommandTask(["sh", "-c", "cat {input} > {output}"], np.eye(9), (5, 9), (1, 4))
+    np.testing.assert_array_equal(task.solve(np.ones((1, 1, 9)), 1), np.ones((1, 1, 9)))

@@ -69,13 +69,13 @@ def predict(
 def export(
     folder: options.Folder,
     onnx: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The surrogate as ONNX; needs mrafno\\[onnx].")
+        Path | None, typer.Option(metavar="FILE", help="The surrogate as ONNX; needs onnx, onnxscript and onnxruntime.")
     ] = None,
     torch: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The surrogate as a program of torch.export.")
     ] = None,
     hdf5: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="All examples in PDEBench's layout; needs mrafno\\[hdf5].")
+        Path | None, typer.Option(metavar="FILE", help="All examples in PDEBench's layout; needs h5py.")
     ] = None,
     level: Level = None,
 ) -> None:

@@ -32,7 +32,7 @@ from mrafno.run.state import QueryRecord
 def export_hdf5(run: RunReader, path: Path | str) -> list[int]:
     """Write all examples of a run; returns the number of training examples of each level."""
     if importlib.util.find_spec("h5py") is None:
-        raise ExportError("export: HDF5 needs h5py, which is not installed here: pip install 'mrafno[hdf5]'")
+        raise ExportError("export: HDF5 needs h5py, which is not installed here: pip install h5py")
     import h5py  # type: ignore[import-untyped,unused-ignore]
 
     path = Path(path)

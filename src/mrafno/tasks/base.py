@@ -47,6 +47,11 @@ class Task(abc.ABC):
     revision: ClassVar[int] = 1
 
     def __init__(self, resolutions: Sequence[Sequence[int] | int], costs: Sequence[float]) -> None:
+        if missing := [name for name in ("name", "layout") if not hasattr(self, name)]:
+            raise TaskError(
+                f"{type(self).__name__}: it has no {' and no '.join(missing)}. Set name, a text, and layout, the "
+                'positions of the points on each axis such as ("nodes",), in the class or before super().__init__().'
+            )
         self.resolutions = as_shapes(resolutions)
         if len(self.resolutions[0]) != len(self.layout):
             raise TaskError(

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -23,7 +24,8 @@ class CommandTask(CandidateTask):
 
     Args:
         command: the command line as one text or a list of words; ``{input}`` and ``{output}`` stand for the two files,
-            ``{level}`` for the level and ``{resolution}`` for its grid as ``32x32``. No shell is involved.
+            ``{level}`` for the level and ``{resolution}`` for its grid as ``32x32``. No shell is involved: for ``>``
+            or ``|`` write a script, or ``["sh", "-c", "program < {input} > {output}"]``.
         timeout: seconds after which one simulation is killed, with everything it started; None for no limit.
         version: as for :class:`FunctionTask`: without it results are not cached.
 
@@ -51,6 +53,12 @@ class CommandTask(CandidateTask):
             inputs, resolutions, costs, name=name, in_channels=in_channels, out_channels=out_channels,
             layout=layout, interpolation=interpolation, zero_boundary=zero_boundary, version=version,
         )  # fmt: skip
+        if isinstance(command, str) and (found := _shell_operators(command)):
+            raise TaskError(
+                f"{name}: the command {command!r} has {' and '.join(found)}, which only a shell understands, and none "
+                "runs it. Put the command into a script, or give a shell with the command as one word: "
+                f'["sh", "-c", {command!r}].'
+            )
         self.command = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
         for field in ("{input}", "{output}"):
             if not any(field in word for word in self.command):
@@ -109,6 +117,12 @@ class CommandTask(CandidateTask):
             how = f"was ended by a signal ({signal.strsignal(-code)})" if code < 0 else f"ended with exit code {code}"
             last = last_lines(log)
             raise SimulationError(f"{self.name}: {words[0]} {how}. It said: {' | '.join(last) or 'nothing'}")
+
+
+def _shell_operators(command: str) -> list[str]:
+    """Operators of the shell in a command line, such as ``>`` and ``|``, those in quotes aside."""
+    plain = re.sub(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""", "_", command)
+    return list(dict.fromkeys(re.findall("[<>|&;]+", plain)))
 
 
 def _kill_group(process: "subprocess.Popen[bytes]") -> None:
