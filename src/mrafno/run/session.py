@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from mrafno.acquisition.base import Choice
 from mrafno.data.pool import RunInputs, draw, stacked, unstacked
 from mrafno.errors import CallbackError, LedgerError, RunError, TaskError
+from mrafno.grids import Array
 from mrafno.run.answers import checked_measure, checked_output, open_query, read_answer
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
@@ -108,19 +109,15 @@ class Session:
         """Record queries in one event: a process that is killed meanwhile has asked for all of them or for none."""
         expires = None if self.settings.lease is None else time.time() + self.settings.lease
         queries: list[Query] = []
-        first = self.state.next_query
-        for number, entry in enumerate(entries, first):
+        for number, entry in enumerate(entries, self.state.next_query):
             id, kind, level, row = f"q{number:06d}", entry["kind"], entry["level"], entry["row"]
             f = self.task.restrict(self.inputs.of(kind, row)[None], level)[0]
-            queries.append(Query(id, kind, level, f, row if kind == "pool" else None, entry.get("step")))
+            queries.append(self._made(id, kind, level, f, row if kind == "pool" else None, entry.get("step")))
         files = self.recorder.ledger.pack_arrays([query.f for query in queries])
-        recorded = [
-            {
-                **{**entry, "id": query.id, "step": query.step, "choice": entry.get("choice", {})},
-                **{"expires": expires, "input": file.as_json()},
-            }
-            for query, entry, file in zip(queries, entries, files, strict=True)
-        ]
+        recorded = []
+        for query, entry, file in zip(queries, entries, files, strict=True):
+            about = {"id": query.id, "step": query.step, "choice": entry.get("choice", {}), "expires": expires}
+            recorded.append({**entry, **about, "input": file.as_json()})
         if recorded:
             self.recorder.record("asked", queries=recorded)
         return queries
@@ -129,7 +126,12 @@ class Session:
         """A query that was asked before, with its input."""
         f = self.recorder.ledger.read_array(record.input)
         candidate = record.row if record.kind == "pool" else None
-        return Query(record.id, record.kind, record.level, f, candidate, record.step)
+        return self._made(record.id, record.kind, record.level, f, candidate, record.step)
+
+    def _made(self, id: str, kind: Kind, level: int, f: Array, candidate: int | None, step: int | None) -> Query:
+        [values] = self.task.split(f[None])[1]
+        parameters = dict(zip(self.task.parameters, map(float, values), strict=True))
+        return Query(id, kind, level, f, candidate, step, parameters)
 
     def expire(self) -> None:
         """Take back queries whose lease has ended without an answer."""
