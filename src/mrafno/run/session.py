@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from mrafno.acquisition.base import Choice
 from mrafno.data.pool import RunInputs, draw, stacked, unstacked
 from mrafno.errors import CallbackError, LedgerError, RunError, TaskError
+from mrafno.grids import Array
 from mrafno.run.answers import checked_measure, checked_output, open_query, read_answer
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
@@ -18,7 +19,7 @@ from mrafno.run.spending import Count, counts, price_of
 from mrafno.run.state import Kind, QueryRecord, RunState
 from mrafno.simulation.query import Query
 from mrafno.storage.inbox import Message, clear_unfinished, list_messages, refuse_message, remove_message
-from mrafno.storage.layout import INPUTS, input_array, output_array
+from mrafno.storage.layout import INPUTS
 from mrafno.tasks.base import Task
 
 logger = logging.getLogger(__name__)
@@ -121,15 +122,15 @@ class Session:
         """Record queries in one event: a process that is killed meanwhile has asked for all of them or for none."""
         expires = None if self.settings.lease is None else time.time() + self.settings.lease
         queries: list[Query] = []
-        recorded: list[dict[str, Any]] = []
-        for number, entry in enumerate(entries, len(self.state.queries)):
+        for number, entry in enumerate(entries, self.state.next_query):
             id, kind, level, row = f"q{number:06d}", entry["kind"], entry["level"], entry["row"]
-            step = entry.get("step")
             f = self.task.restrict(self.inputs.of(kind, row)[None], level)[0]
-            queries.append(Query(id, kind, level, f, row if kind == "pool" else None, step))
-            file = self.recorder.ledger.write_array(input_array(id), f).as_json()
-            more = {"id": id, "step": step, "choice": entry.get("choice", {}), "expires": expires, "input": file}
-            recorded.append({**entry, **more})
+            queries.append(self._made(id, kind, level, f, row if kind == "pool" else None, entry.get("step")))
+        files = self.recorder.ledger.pack_arrays([query.f for query in queries])
+        recorded = []
+        for query, entry, file in zip(queries, entries, files, strict=True):
+            about = {"id": query.id, "step": query.step, "choice": entry.get("choice", {}), "expires": expires}
+            recorded.append({**entry, **about, "input": file.as_json()})
         if recorded:
             self.recorder.record("asked", queries=recorded)
         return queries
@@ -138,7 +139,12 @@ class Session:
         """A query that was asked before, with its input."""
         f = self.recorder.ledger.read_array(record.input)
         candidate = record.row if record.kind == "pool" else None
-        return Query(record.id, record.kind, record.level, f, candidate, record.step)
+        return self._made(record.id, record.kind, record.level, f, candidate, record.step)
+
+    def _made(self, id: str, kind: Kind, level: int, f: Array, candidate: int | None, step: int | None) -> Query:
+        [values] = self.task.split(f[None])[1]
+        parameters = dict(zip(self.task.parameters, map(float, values), strict=True))
+        return Query(id, kind, level, f, candidate, step, parameters)
 
     def expire(self) -> None:
         """Take back queries whose lease has ended without an answer."""
@@ -173,8 +179,8 @@ class Session:
         duration = checked_measure(f"the seconds of {id}", seconds)
         values = checked_output(self.task, query, output)
         first = self.state.duplicate_queries(query, "told")
-        file = self.recorder.ledger.write_array(output_array(id), values).as_json()
-        data: dict[str, Any] = {"id": id, "output": file, "seconds": duration}
+        [file] = self.recorder.ledger.pack_arrays([values])
+        data: dict[str, Any] = {"id": id, "output": file.as_json(), "seconds": duration}
         data["cost"] = self.task.costs[query.level] if price is None else price
         if first:
             data["repeats"] = first[0].id

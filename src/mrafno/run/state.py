@@ -49,6 +49,8 @@ class RunState:
     #: All inputs of a task that is not one of ours.
     inputs: ArrayFile | None = None
     queries: dict[str, QueryRecord] = field(default_factory=dict)
+    #: The number of the next query: no two have the same, also where the records of some were lost.
+    next_query: int = 0
     trainings: list[Training] = field(default_factory=list)
     evaluations: list[Evaluation] = field(default_factory=list)
     #: How many trainings there were when it was last measured.
@@ -102,13 +104,17 @@ class RunState:
             files = {name: ArrayFile.from_json(values[name]) for name in ("input", "output")}
             about = {"kind": "initial", "step": None, "status": "told", "asked": at, "answered": at, "imported": True}
             query = QueryRecord(**{**values, **files, **about})
-            self.queries[query.id] = query
+            self._add(query)
             self.spending.add(query)
 
     def _asked(self, at: float, *, queries: list[dict[str, Any]]) -> None:
         for values in queries:
-            query = QueryRecord(**{**values, "asked": at, "input": ArrayFile.from_json(values["input"])})
-            self.queries[query.id] = query
+            self._add(QueryRecord(**{**values, "asked": at, "input": ArrayFile.from_json(values["input"])}))
+
+    def _add(self, query: QueryRecord) -> None:
+        self.queries[query.id] = query
+        number = query.id.removeprefix("q")
+        self.next_query = max(self.next_query, int(number)) + 1 if number.isdecimal() else self.next_query + 1
 
     def _told(
         self,
