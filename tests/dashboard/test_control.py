@@ -128,13 +128,13 @@ def test_the_token_is_in_the_part_of_the_address_that_is_not_sent(server, runs):
 
 def test_a_goal_and_what_the_driver_does_are_shown(server, runs):
     status = {
-        "pid": 1, "host": "here", "started": 0.0, "updated": 10.0, "goals": {"steps": 4, "budget": 8.0},
-        "phase": "training", "since": 0.0, "done": 0.5, "note": "fit 3", "samples": [],
+        "pid": 1, "host": "here", "started": 0.0, "updated": 10.0, "goals": {"steps": 4, "budget": 28.0},
+        "count": "total", "phase": "training", "since": 0.0, "done": 0.5, "note": "fit 3", "samples": [],
     }  # fmt: skip
     (runs / "first" / "status.json").write_text(json.dumps(status))
     client = Client(server)
     row = client.rows()["first"]
-    assert (row["goal_steps"], row["budget"], row["share"], row["standing"]) == (4.0, 8.0, 0.25, "waiting")
+    assert (row["goal_steps"], row["budget"], row["share"], row["standing"]) == (4.0, 28.0, 0.25, "waiting")
     assert client.json("/api/run?run=first")["now"] is None
     with Run.open(runs / "first"):
         run = client.json("/api/run?run=first")

@@ -80,7 +80,7 @@ def test_other_files_are_not_served(client, target):
 def test_several_runs_on_one_axis(client):
     data = client.json("/api/overlay?run=first&run=flat&run=damaged&run=none&run=first")["figure"]["data"]
     assert [(trace["name"], trace["x"], trace["y"]) for trace in data] == [
-        ("first", [0.0, 11.0, 13.0], [0.4, 0.2, 0.1])
+        ("first", [6.0, 17.0, 19.0], [0.4, 0.2, 0.1])
     ]
     assert client.json("/api/overlay?run=flat")["figure"] is None
     assert client.json("/api/overlay")["figure"] is None

@@ -19,13 +19,13 @@ def test_rows_of_the_list(client, folder):
         "short_state": "finished 4 steps", "standing": "finished",
     }  # fmt: skip
     assert {name: first[name] for name in expected} == expected
-    assert (first["steps"], first["cost"], first["error"], first["changed"]) == (4, 13.0, 0.1, state.last)
-    assert first["curve"] == [[0.0, 0.4], [11.0, 0.2], [13.0, 0.1]]
+    assert (first["steps"], first["cost"], first["error"], first["changed"]) == (4, 19.0, 0.1, state.last)
+    assert first["curve"] == [[6.0, 0.4], [17.0, 0.2], [19.0, 0.1]]
     assert (first["failed"], first["goal_steps"], first["share"], first["tags"]) == (1, None, None, [])
     # Five fits of 2 s, three measurements of 0.5 s, four simulations of 0.1 s and five choices of 0.25 s.
     assert first["seconds"] == pytest.approx(10 + 1.5 + 0.4 + 1.25)
     second = rows["deep/er/second"]
-    assert (second["steps"], second["cost"], second["error"]) == (2, 20.0, None)
+    assert (second["steps"], second["cost"], second["error"]) == (2, 26.0, None)
     assert (second["state"], second["standing"]) == ("waiting for answers", "waiting")
     assert (rows["damaged"]["standing"], rows["damaged"]["curve"]) == (None, [])
 
@@ -52,7 +52,7 @@ def test_a_long_state_is_shortened(state, shown):
 
 def test_key_figures_of_a_run(client):
     run = client.json("/api/run?run=deep%2Fer%2Fsecond")
-    assert (run["steps"], run["cost"], run["measured"], run["fits"], run["tests"]) == (2, 20.0, None, 3, 2)
+    assert (run["steps"], run["cost"], run["measured"], run["fits"], run["tests"]) == (2, 26.0, None, 3, 2)
     assert run["levels"] == [
         {"mesh": "5 points", "cost": 1.0, "initial": 2, "chosen": 0},
         {"mesh": "9 points", "cost": 10.0, "initial": 2, "chosen": 2},
@@ -67,7 +67,7 @@ def test_figures_are_those_of_the_report(client, folder):
     assert [(card["heading"], card["text"]) for card in cards] == [(heading, text) for heading, text, _ in sections]
     figures = {card["id"]: card["figure"] for card in cards}
     error = figures["error-against-cost"]["data"][0]
-    assert (error["x"], error["y"]) == ([0.0, 11.0, 13.0], [0.4, 0.2, 0.1])
+    assert (error["x"], error["y"]) == ([6.0, 17.0, 19.0], [0.4, 0.2, 0.1])
     assert {trace["name"] for trace in figures["meshes"]["data"]} == {"5 points", "9 points"}
     unmeasured = client.json("/api/figures?run=flat")[0]
     assert (unmeasured["text"], unmeasured["figure"]) == ("Nothing has been measured yet.", None)

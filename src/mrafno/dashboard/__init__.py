@@ -10,7 +10,8 @@
     server.py    HTTP: access checks, headers, compression
     static/      the page itself
 
-It writes nothing unless it is started with control, and reads nothing outside the folder. May import ``run`` (its readers), ``plot`` and ``report``.
+It writes nothing unless it is started with control, and reads nothing outside the folder. May import ``run`` (its
+readers), ``plot`` and ``report``.
 """
 
 from mrafno.dashboard.server import Server

@@ -37,6 +37,7 @@ class Row(TypedDict):
     steps: int | None
     goal_steps: float | None
     budget: float | None
+    cost_left: float | None
     target: float | None
     share: float | None
     seconds_left: float | None
@@ -57,7 +58,7 @@ def row(name: str, run: RunReader, *, now: float | None = None) -> Row:
     state, status, notes = run.state, run.status, run.notes
     progress = run.progress(status, time.time() if now is None else now)
     where = run.standing
-    curve = state.error_curve()
+    curve = run.curve
     points = [] if curve is None else list(zip(curve.costs, curve.errors, strict=True))
     kept = np.unique(np.linspace(0, len(points) - 1, min(_POINTS, len(points))).round().astype(int))
     return {
@@ -72,10 +73,11 @@ def row(name: str, run: RunReader, *, now: float | None = None) -> Row:
         "steps": state.step,
         "goal_steps": progress.steps,
         "budget": progress.budget,
+        "cost_left": progress.cost_left,
         "target": progress.target,
         "share": progress.share,
         "seconds_left": progress.seconds_left if where == "running" else None,
-        "cost": state.cost,
+        "cost": run.cost,
         "error": float(state.measurements[-1].metrics["relative_l2"]) if state.measurements else None,
         "estimate": state.estimate,
         "curve": [[float(value) for value in points[i]] for i in kept],
@@ -102,6 +104,7 @@ def blank_row(name: str, problem: str | None = None, changed: float | None = Non
         "steps": None,
         "goal_steps": None,
         "budget": None,
+        "cost_left": None,
         "target": None,
         "share": None,
         "seconds_left": None,
@@ -135,7 +138,7 @@ def overview(name: str, run: RunReader) -> dict[str, Any]:
         **row(name, run, now=now),
         "measured": last and last.step,
         "bound": state.bound,
-        "spent": {kind: sum(q.cost for q in state.of_kind(kind, "told")) for kind in ("initial", "pool", "test")},
+        "spent": state.spent.as_json(),
         "levels": [
             {
                 "mesh": run.meshes[level],
@@ -202,7 +205,7 @@ def about_query(run: RunReader, query: QueryRecord) -> dict[str, Any]:
 def _query(run: RunReader, query: QueryRecord, prequential_errors: Mapping[str, float]) -> dict[str, Any]:
     return {
         **about_query(run, query),
-        "cost": query.cost if query.status == "told" else None,
+        "cost": query.cost if query.status in ("told", "failed", "abandoned") else None,
         "seconds": query.seconds,
         "asked": query.asked,
         "answered": query.answered,
@@ -231,7 +234,7 @@ def overlay(runs: Mapping[str, RunReader]) -> dict[str, Any] | None:
     from mrafno.plot.style import method_styles
     from mrafno.report.page import unit
 
-    curves = {name: curve for name, run in runs.items() if (curve := run.state.error_curve()) is not None}
+    curves = {name: curve for name, run in runs.items() if (curve := run.curve) is not None}
     if not curves:
         return None
     styles = method_styles({name: runs[name].state.method for name in curves})

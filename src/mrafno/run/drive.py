@@ -1,6 +1,5 @@
 """Advance a run by its loop, with its status on disk and requests from other processes taken."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from mrafno.errors import StopRequested
@@ -20,7 +19,8 @@ def drive(run: "Run", goals: Goals, options: SimulationOptions, watch: Watch, *,
         watch: called with what the run is doing.
         progress: show a progress bar while the first examples are simulated.
     """
-    status = StatusWriter(run.path, asdict(goals))
+    wanted = {"steps": goals.steps, "budget": goals.budget, "target": goals.target}
+    status = StatusWriter(run.path, wanted, goals.count)
     loop = Loop(
         run.recorder,
         run.session,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from mrafno.run.spending import Count
 from mrafno.run.state import RunState
 from mrafno.run.status import Status
 from mrafno.storage.lock import LockState
@@ -56,17 +57,20 @@ class Progress:
     seconds_per_step: float | None = None
 
 
-def progress(state: RunState, goals: Mapping[str, float], *, since: float, now: float) -> Progress:
+def progress(
+    state: RunState, goals: Mapping[str, float], *, count: Count = "total", since: float, now: float
+) -> Progress:
     """The progress of a run.
 
     Args:
         goals: ``steps``, ``budget`` and ``target``, where given.
+        count: what the budget covers, see :mod:`mrafno.run.spending`.
         since: when this advance began: time in which the run stood still does not count.
         now: the time.
     """
     steps, budget = goals.get("steps"), goals.get("budget")
     told = state.of_kind("pool", "told")
-    step, cost = len(told), math.fsum(q.cost for q in told)
+    step, cost = len(told), state.spent.counted(count)
     reached = [have / goal for have, goal in ((step, steps), (cost, budget)) if goal]
     rests, each = [], None
     # The time before the first step of an advance is that of the initial examples and the first fit.

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from mrafno.analysis.curves import Curve
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, relative_l2
 from mrafno.run.answers import untaken
 from mrafno.run.notes import Notes, read_notes
 from mrafno.run.progress import Progress, Standing, progress, standing
 from mrafno.run.recorder import imported_inputs, pool_sizes
+from mrafno.run.spending import Count, check_count
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.run.status import Status, read_status
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, LOCK
@@ -34,9 +36,14 @@ class RunReader:
     Args:
         path: the run's folder.
         damaged: what to do about damaged lines of the ledger, see :meth:`mrafno.storage.ledger.Ledger.open`.
+        count: what costs have, see :mod:`mrafno.run.spending`.
     """
 
-    def __init__(self, path: Path | str, *, damaged: Literal["refuse", "skip"] = "refuse") -> None:
+    def __init__(
+        self, path: Path | str, *, damaged: Literal["refuse", "skip"] = "refuse", count: Count = "total"
+    ) -> None:
+        check_count(count)
+        self.count: Count = count
         self.folder = Path(path)
         self.ledger = Ledger.open(path, damaged=damaged)
         self.state = RunState.of(self.ledger.events)
@@ -106,13 +113,26 @@ class RunReader:
             status: see :attr:`status`.
             now: the time.
         """
-        goals, since = ({}, 0.0) if status is None else (status.goals, status.started)
-        return progress(self.state, goals, since=since, now=now)
+        if status is None:
+            return progress(self.state, {}, since=0.0, now=now)
+        return progress(self.state, status.goals, count=status.count, since=status.started, now=now)
 
     @property
     def untaken(self) -> list[str]:
         """Queries whose answers are on the disk, and not yet in the ledger."""
         return [message.query for message in untaken(self.folder, self.state)]
+
+    # Cost and error.
+
+    @property
+    def cost(self) -> float:
+        """What the run has spent, by its way of counting."""
+        return self.state.spent.counted(self.count)
+
+    @property
+    def curve(self) -> Curve | None:
+        """Error on the test examples against cost, by its way of counting."""
+        return self.state.error_curve(self.count)
 
     # The task.
 

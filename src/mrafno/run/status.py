@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mrafno.errors import LedgerError
+from mrafno.errors import MrafnoError
+from mrafno.run.spending import Count, check_count
 from mrafno.storage.files import read_bytes, write_bytes
 from mrafno.storage.layout import STATUS
 
@@ -47,6 +48,7 @@ class Status:
         pid, host: of the driver.
         started: when this advance began; updated: when this was written. Seconds since the epoch.
         goals: of this advance: ``steps`` in all, ``budget``, ``target``.
+        count: what the budget covers, see :mod:`mrafno.run.spending`.
         phase: ``simulating``, ``training``, ``choosing``, ``paused`` for example; empty when the advance has ended.
         since: when the phase began.
         done: share of the phase that is done, where it is known.
@@ -59,6 +61,7 @@ class Status:
     started: float
     updated: float
     goals: dict[str, float]
+    count: Count = "total"
     phase: str = ""
     since: float = 0.0
     done: float | None = None
@@ -82,6 +85,7 @@ def read_status(folder: Path) -> Status | None:
         values = json.loads(content)
         goals = {name: _number(values["goals"][name]) for name in GOALS if values["goals"].get(name) is not None}
         samples = [Sample(*(_number(value) for value in sample)) for sample in values["samples"][-_SAMPLES:]]
+        check_count(values["count"])
         done = None if values["done"] is None else min(max(_number(values["done"]), 0.0), 1.0)
         return Status(
             pid=int(values["pid"]),
@@ -89,13 +93,14 @@ def read_status(folder: Path) -> Status | None:
             started=_number(values["started"]),
             updated=_number(values["updated"]),
             goals=goals,
+            count=values["count"],
             phase=str(values["phase"])[:_TEXT],
             since=_number(values["since"]),
             done=done,
             note=str(values["note"])[:_TEXT],
             samples=tuple(samples),
         )
-    except (LedgerError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+    except (MrafnoError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None
 
 
@@ -105,10 +110,11 @@ class StatusWriter:
     Args:
         folder: of the run.
         goals: of the advance.
+        count: what its budget covers.
     """
 
-    def __init__(self, folder: Path, goals: Mapping[str, float | None]) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, goals: Mapping[str, float | None], count: Count = "total") -> None:
+        self.folder, self.count = folder, count
         self.goals = {name: float(value) for name, value in goals.items() if value is not None}
         self.phase, self.note = "starting", ""
         self.done: float | None = None
@@ -140,7 +146,8 @@ class StatusWriter:
         self._written = time.monotonic()
         values = {
             "pid": os.getpid(), "host": socket.gethostname(), "started": self.started, "updated": time.time(),
-            "goals": self.goals, "phase": self.phase, "since": self.since, "done": self.done, "note": self.note,
+            "goals": self.goals, "count": self.count, "phase": self.phase, "since": self.since,
+            "done": self.done, "note": self.note,
             "samples": [[round(s.time, 1), round(s.cpu, 3), s.memory] for s in self._samples],
         }  # fmt: skip
         with contextlib.suppress(OSError):

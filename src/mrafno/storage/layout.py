@@ -3,9 +3,11 @@
 ::
 
     ledger.jsonl                    events, one per line
+    ledger.copy.jsonl               the same lines again, to restore damaged ones from
     lock                            the process that writes
     arrays/inputs.npy               all inputs, where the task is not a built-in one
-    arrays/q000012-input.npy        the input of a query
+    arrays/000000.pack              inputs and outputs of queries, one after another; the ledger says where each is
+    arrays/q000012-input.npy        the input of a query, in runs of versions before 0.3
     arrays/q000012-output.npy       its output
     spool/                          results of workers that are not yet in the ledger
     inbox/                          answers of other processes that are not yet in the ledger
@@ -18,13 +20,15 @@
     fits.jsonl                      learning curves, a line for each fit
     notes.json                      a person's note and tags
     control.json                    a request to the driver: to pause, or to stop
+    damaged/                        what ``mrafno repair`` took out of use, one folder per repair
 
-The last four are aids to whoever looks at a run. Nothing is lost with them, and no result depends on them.
+The status, the curves, the notes and the requests are for whoever looks at a run: no result depends on them.
 """
 
 from pathlib import Path
 
 LEDGER = "ledger.jsonl"
+LEDGER_COPY = "ledger.copy.jsonl"
 LOCK = "lock"
 ARRAYS = "arrays"
 SPOOL = "spool"
@@ -36,6 +40,7 @@ STATUS = "status.json"
 FITS = "fits.jsonl"
 NOTES = "notes.json"
 CONTROL = "control.json"
+DAMAGED = "damaged"
 
 #: Inside the checkpoint's folder: the description, which changes with every save, and a pattern of the tensor files.
 DESCRIPTION = "surrogate.json"
@@ -56,6 +61,11 @@ def input_array(query: str) -> str:
 def output_array(query: str) -> str:
     """Name of the array with a query's output."""
     return f"{query}-output"
+
+
+def pack_file(number: int) -> str:
+    """Path of the pack with this number in a run's folder."""
+    return f"{ARRAYS}/{number:06d}.pack"
 
 
 def weights_file(sha256: str) -> str:

@@ -25,28 +25,23 @@ _FIELDS = ("input", "output", "parameters", "level", "resolution")
 class CommandTask(CandidateTask):
     """An executable that reads an input from a .npy file and writes its output to another.
 
-        Args:
-            command: the command line as one text or a list of words; no shell is involved. These stand for
-    =======
-            command: the command line as one text or a list of words; ``{input}`` and ``{output}`` stand for the two files,
-                ``{level}`` for the level and ``{resolution}`` for its grid as ``32x32``. No shell is involved: for ``>``
-                or ``|`` write a script, or ``["sh", "-c", "program < {input} > {output}"]``.
-            timeout: seconds after which one simulation is killed, with everything it started; None for no limit.
-            version: as for :class:`FunctionTask`: without it results are not cached.
+    Args:
+        command: the command line as one text or a list of words. No shell is involved: for ``>`` or ``|`` write a
+        script, or ``["sh", "-c", "program < {input} > {output}"]``. These stand for
 
-                ==================  ====================================================================================
-                ``{input}``         a file with the functions of an input, ``(channels, *level's grid)`` in float64
-                ``{output}``        the file for the output, ``(out_channels, *level's grid)`` (the channel axis may be
-                                    left out where there is one)
-                ``{parameters}``    a file with the parameters of an input, ``(p,)`` in float64
-                ``{nu}``            the value of the parameter that is named nu, with all its digits
-                ``{level}``         the level
-                ``{resolution}``    its grid, as ``32x32``
-                ==================  ====================================================================================
+        ==================  ====================================================================================
+        ``{input}``         a file with the functions of an input, ``(channels, *level's grid)`` in float64
+        ``{output}``        the file for the output, ``(out_channels, *level's grid)`` (the channel axis may be
+                            left out where there is one)
+        ``{parameters}``    a file with the parameters of an input, ``(p,)`` in float64
+        ``{nu}``            the value of the parameter that is named nu, with all its digits
+        ``{level}``         the level
+        ``{resolution}``    its grid, as ``32x32``
+        ==================  ====================================================================================
 
-            inputs, resolutions, costs: candidates, meshes and prices; these and all other arguments are those of
-                :class:`CandidateTask`.
-            timeout: seconds after which one simulation is killed, with everything it started; None for no limit.
+    inputs, resolutions, costs: candidates, meshes and prices; these and all other arguments are those of
+        :class:`CandidateTask`.
+    timeout: seconds after which one simulation is killed, with everything it started; None for no limit.
     """
 
     def __init__(
@@ -63,8 +58,8 @@ class CommandTask(CandidateTask):
         super().__init__(inputs, resolutions, costs, **settings)
         if isinstance(command, str) and (found := _shell_operators(command)):
             raise TaskError(
-                f"{self.name}: the command {command!r} has {' and '.join(found)}, which only a shell understands, and none "
-                "runs it. Put the command into a script, or give a shell with the command as one word: "
+                f"{self.name}: the command {command!r} has {' and '.join(found)}, which only a shell understands, and "
+                "none runs it. Put the command into a script, or give a shell with the command as one word: "
                 f'["sh", "-c", {command!r}].'
             )
         self.command = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]

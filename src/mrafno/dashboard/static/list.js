@@ -105,7 +105,7 @@ function listCells(run) {
     { build: "badge", standing: run.standing, text: run.problem ? "Unreadable" : "Being read", note: run.standing === "failed" ? run.short_state : undefined, className: "words" },
     { build: "progress", share: run.share, text: progressText(run), label: `Progress of ${run.name}`, className: "grow" },
     { build: "error", text: number(run.error), curve: run.curve, className: "grow" },
-    { text: number(run.cost, 6), note: run.budget === null ? undefined : `of ${number(run.budget, 6)}`, className: "number" },
+    { text: number(run.cost, 6), note: run.budget === null ? undefined : `budget ${number(run.budget, 6)}`, className: "number" },
     { text: run.task ?? "" },
     { text: run.method ?? "", note: run.seed === null ? undefined : `seed ${run.seed}` },
     { text: run.failed === null ? "" : String(run.failed), className: run.failed ? "number some" : "number" },
@@ -164,7 +164,7 @@ async function refreshOverlay(now) {
   if (now !== visit || (!fresh && overlaid === address)) return;
   overlaid = address;
   const text = data.figure
-    ? `Mean relative L2 error on each run's test examples against the cost of its chosen simulations; ${names.length === 1 ? "1 run" : `${names.length} runs`}.`
+    ? `Mean relative L2 error on each run's test examples against what it has cost, test examples and failures included.`
     : "None of these runs has been measured.";
   await drawCards(byId("overlay-card"), [{ id: "overlay", heading: "Error against cost", text, figure: data.figure }], now);
 }

@@ -43,7 +43,7 @@ function drawRun(run) {
 
 function drawProgress(run, long) {
   const said = [progressText({ ...run, seconds_left: null })];
-  if (run.budget !== null) said.push(`cost ${number(run.cost, 6)} of ${number(run.budget, 6)}, ${number(Math.max(run.budget - run.cost, 0), 6)} left`);
+  if (run.budget !== null) said.push(`${number(run.cost_left, 6)} left of the budget of ${number(run.budget, 6)}`);
   if (run.target !== null) said.push(`target ${number(run.target)} by its own estimate`);
   if (run.seconds_left !== null) said.push(`about ${duration(run.seconds_left)} left`);
   else if (run.standing !== "running" && !long) said.push(run.state);
@@ -85,12 +85,10 @@ function drawNotes(run) {
 
 function drawKeys(run) {
   const measured = run.measured === null ? "not measured yet" : `relative L2 on ${run.tests} test examples, after step ${run.measured}`;
-  const all = run.spent.initial + run.spent.pool + run.spent.test;
-  const aside = [["initial", run.spent.initial], ["test", run.spent.test]].filter(([, cost]) => cost);
+  const parts = ["initial", "chosen", "test", "failed", "imported"].filter((part) => run.spent[part]);
   const keys = [
     ["Step", String(run.steps), `${run.fits} fits`],
-    ["Cost", number(run.cost, 6), run.budget === null ? "of the chosen examples" : `of the chosen examples, of ${number(run.budget, 6)}`],
-    ["Spent in all", number(all, 6), aside.length ? `with ${aside.map(([name, cost]) => `${number(cost, 6)} ${name}`).join(" and ")}` : ""],
+    ["Cost", number(run.cost, 6), parts.map((part) => `${number(run.spent[part])} ${part}`).join(", ")],
     ["Error", run.error === null ? "none" : number(run.error), measured],
     ["Own estimate", run.estimate === null ? "none" : number(run.estimate), run.bound === null ? "of its error, out-of-fold" : `of its error, at most ${number(run.bound)} (95 %)`],
     ...(run.forecast ? [["Forecast", run.forecast.text, run.forecast.note]] : []),
