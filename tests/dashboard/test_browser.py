@@ -277,6 +277,8 @@ def test_runs_are_filtered_and_laid_over_one_another(visit, folder):
 def test_a_point_of_the_map_is_clicked(visit, folder):
     page = visit(folder, "?run=real")
     page.wait_for_selector("#map .main-svg")
+    until(page, "document.querySelectorAll('#figures .main-svg').length > 9")  # the page below has its final height
+    page.locator("#map .plot").scroll_into_view_if_needed()
     boxes = "[...document.querySelectorAll('#map .scatterlayer .trace')].at(-1).querySelector('.points path')"
     place = page.evaluate(f"(box => [box.x + box.width / 2, box.y + box.height / 2])({boxes}.getBoundingClientRect())")
     row = page.evaluate("document.querySelector('#map .plot').data.at(-1).customdata[0]")

@@ -1,12 +1,15 @@
 """The map of a real run: every candidate once, the chosen ones where and when they were chosen."""
 
+import re
 import shutil
 
 import numpy as np
 import pytest
 
 from mrafno.report import input_map as maps
-from mrafno.report.input_map import input_map, input_map_section, map_figure
+from mrafno.report import map_details
+from mrafno.report.input_map import input_map, map_figure
+from mrafno.report.map_details import map_section
 from mrafno.run import Run, RunReader
 from mrafno.tasks import FunctionTask
 from tests.made_runs import made_run, real_run
@@ -40,9 +43,21 @@ def test_every_candidate_is_on_the_map_once(reader):
         if trace.name.startswith("on "):
             level = reader.meshes.index(trace.name.removeprefix("on "))
             assert dict.fromkeys(trace.customdata, level).items() <= chosen.items()
-    heading, text, _ = input_map_section(reader)
+    heading, text, content = map_section(reader)
     assert heading == "Map of the inputs"
     assert "12 candidates, of which 4 were chosen" in text
+    details = content.contents[1].markup
+    assert sorted(map(int, re.findall(r'data-point="(\d+)"', details))) == list(range(12))
+    first = reader.state.of_kind("pool")[-1]
+    assert details.index(f'<option value="{first.row}">') < details.index("not chosen")
+    assert f"candidate {first.row}, step 4" in details
+
+
+def test_pictures_take_a_limited_number_of_bytes(reader, monkeypatch):
+    monkeypatch.setattr(map_details, "_BYTES", 20_000)
+    details = map_section(reader)[2].contents[1].markup
+    assert 1 <= len(re.findall("<template", details)) < 12
+    assert len(details) < 25_000
 
 
 def test_of_a_large_pool_the_chosen_ones_are_shown(reader, monkeypatch):
@@ -57,7 +72,7 @@ def test_parameters_are_axes(tmp_path):
     values = np.random.default_rng(0).uniform(size=(30, 2))
     x = np.linspace(0, 1, 17)
     task = FunctionTask(
-        lambda f, p, level: p["a"] * f, np.sin(np.outer(values[:, 0], x)), ((9,), (17,)), (1.0, 5.0),
+        lambda f, level, p: p[0] * f, np.sin(np.outer(values[:, 0], x)), ((9,), (17,)), (1.0, 5.0),
         parameters={"a": values[:, 0], "b": values[:, 1]},
     )  # fmt: skip
     with Run.create(tmp_path / "run", task, **SETTINGS) as run:
@@ -71,7 +86,7 @@ def test_parameters_are_axes(tmp_path):
 
 
 def test_without_a_checkpoint_there_is_no_map(tmp_path, tmp_path_factory):
-    assert input_map_section(RunReader(made_run(tmp_path / "made", levels=(0,)))) is None
+    assert map_section(RunReader(made_run(tmp_path / "made", levels=(0,)))) is None
     shutil.copytree(real_run(tmp_path_factory), tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "surrogate")
-    assert input_map_section(RunReader(tmp_path / "run")) is None
+    assert map_section(RunReader(tmp_path / "run")) is None

@@ -230,9 +230,9 @@ def figures(run: RunReader) -> list[dict[str, Any]]:
 def overlay(runs: Mapping[str, RunReader]) -> dict[str, Any] | None:
     """A figure of the errors of several runs against their costs; None if none was measured."""
     from mrafno.plot.bundle import figure_json  # late: plotly takes a second to import
-    from mrafno.plot.errors import Line, error_figure
+    from mrafno.plot.errors import Line, add_cost_choices, error_figure
     from mrafno.plot.style import method_styles
-    from mrafno.report.page import unit
+    from mrafno.report.page import cost_choices, unit
 
     curves = {name: curve for name, run in runs.items() if (curve := run.curve) is not None}
     if not curves:
@@ -241,4 +241,5 @@ def overlay(runs: Mapping[str, RunReader]) -> dict[str, Any] | None:
     lines = [Line(name, curve.costs, curve.errors, style=styles[name]) for name, curve in curves.items()]
     units = {unit(runs[name]) for name in curves}
     said = units.pop() if len(units) == 1 else "each in the unit of its own task"
-    return figure_json(error_figure(lines, said))
+    figure = error_figure(lines, said)
+    return figure_json(add_cost_choices(figure, cost_choices([runs[name] for name in curves]), said))

@@ -49,7 +49,9 @@ def error_figure(lines: Sequence[Line], unit: str) -> go.Figure:
             x=list(line.costs), y=list(line.errors), name=line.name, legendgroup=line.name,
             hovertemplate="cost %{x:.4g}, error %{y:.4g}", showlegend=len(lines) > 1, **line.style.scatter(),
         )  # fmt: skip
-    figure.update_xaxes(title_text=cost_title(unit), rangemode="tozero")
+    # A curve that begins late, after a dear test set for example, would be a vertical line on an axis from zero.
+    late = bool(lines) and all(line.costs and line.costs[0] > 0.5 * line.costs[-1] for line in lines)
+    figure.update_xaxes(title_text=cost_title(unit), rangemode="normal" if late else "tozero")
     every = [error for line in lines for error in (*line.errors, *line.low, *line.high)]
     figure.update_yaxes(title_text="relative L2 error", **_error_axis(every))
     # On a phone every legend entry has a line of its own.
@@ -71,13 +73,30 @@ def _with_cost_buttons(figure: go.Figure, ends: Sequence[float]) -> go.Figure:
     return figure
 
 
+def add_cost_choices(figure: go.Figure, choices: Mapping[str, Sequence[Sequence[float]]], unit: str) -> go.Figure:
+    """Add a list of what the cost axis counts; the first choice is what the figure shows.
+
+    Args:
+        choices: the costs of every line, by a name of what they count; only for lines without bands.
+    """
+    title = cost_title(unit)
+    buttons = [
+        {"label": name, "method": "update", "args": [{"x": [list(x) for x in costs]}, {"xaxis.title.text": title}]}
+        for name, costs in choices.items()
+    ]
+    menu = {"name": "Cost of", "buttons": buttons, "active": 0}
+    figure.update_layout(updatemenus=[*figure.layout.updatemenus, menu])
+    return figure
+
+
 def coverage_figure(costs: Sequence[float], shares: Sequence[float], probability: float, unit: str) -> go.Figure:
     """Share of values inside the central intervals of a probability, against cost."""
     figure = go.Figure()
     figure.add_hline(y=probability, line={"color": GREY, "dash": "dot"})
     look = Style().scatter()
     figure.add_scatter(x=list(costs), y=list(shares), hovertemplate="cost %{x:.4g}, %{y:.1%}", name="", **look)
-    figure.update_xaxes(title_text=cost_title(unit), rangemode="tozero")
+    late = bool(costs) and costs[0] > 0.5 * costs[-1]
+    figure.update_xaxes(title_text=cost_title(unit), rangemode="normal" if late else "tozero")
     figure.update_yaxes(title_text=f"share inside {100 * probability:g} % intervals", range=[0, 1.02])
     return legend_below(figure, 360)
 

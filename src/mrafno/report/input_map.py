@@ -16,7 +16,6 @@ from mrafno.analysis.principal import principal_plane
 from mrafno.grids import Array, resample
 from mrafno.plot.input_map import MapPoints, input_map_figure
 from mrafno.plot.text import counted
-from mrafno.report.html import Section
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
 
@@ -52,14 +51,6 @@ class InputMap:
     titles: dict[str, tuple[str, str]]
     uncertainty: Array
     test_errors: Array
-
-
-def input_map_section(run: RunReader) -> Section | None:
-    """The map; None without a checkpoint."""
-    found = input_map(run)
-    if found is None:
-        return None
-    return "Map of the inputs", describe(run, found), map_figure(run, found)
 
 
 def describe(run: RunReader, found: InputMap) -> str:

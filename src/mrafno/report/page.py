@@ -1,17 +1,19 @@
 """A page about one run: error, choices, utilities, calibration, time, failures and settings."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mrafno.acquisition.cost import annealed_cost, cost_shares
 from mrafno.errors import sentence
 from mrafno.plot.bars import time_figure
 from mrafno.plot.choices import schedule_figure, timeline_figure, utility_figure
-from mrafno.plot.errors import Line, calibration_figure, coverage_figure, error_figure
+from mrafno.plot.errors import Line, add_cost_choices, calibration_figure, coverage_figure, error_figure
 from mrafno.plot.style import method_styles
 from mrafno.plot.text import counted, duration, listed
 from mrafno.report.examples import choices, queries_section, test_sections
 from mrafno.report.html import MarkupCells, Section, prose
+from mrafno.report.map_details import map_section
+from mrafno.report.summary import summary_section
 from mrafno.report.work import driver_section, learning_section, simulations_section
 from mrafno.run.methods import METHODS
 from mrafno.run.reader import RunReader
@@ -47,7 +49,8 @@ def run_page(run: RunReader) -> tuple[str, str, list[Section]]:
     state = run.state
     sections = [section for part in _PARTS if (section := part(run))]
     title = f"{state.task['name']}: {state.method}, seed {state.seed}"
-    return title, summary(run), [*sections, *test_sections(run), _settings(run)]
+    first = [summary_section(run), *([found] if (found := map_section(run)) else [])]
+    return title, summary(run), [*first, *sections, *test_sections(run), _settings(run)]
 
 
 def figure_sections(run: RunReader) -> list[Section]:
@@ -96,7 +99,18 @@ def _error(run: RunReader) -> Section:
         f"Mean relative L2 error over {counted(tests, 'test example')} on the finest mesh. The cost is that of "
         f"{COUNTED[run.count]}."
     )
-    return heading, text, error_figure([Line(run.state.method, found.costs, found.errors, style=style)], unit(run))
+    figure = error_figure([Line(run.state.method, found.costs, found.errors, style=style)], unit(run))
+    return heading, text, add_cost_choices(figure, cost_choices([run]), unit(run))
+
+
+def cost_choices(runs: Sequence[RunReader]) -> dict[str, list[tuple[float, ...]]]:
+    """Costs of the measurements of runs by what they count, that of the first run first."""
+    ways = sorted(COUNTED, key=lambda count: count != runs[0].count)
+    found: dict[str, list[tuple[float, ...]]] = {}
+    for count in ways:
+        curves = [run.state.error_curve(count) for run in runs]
+        found[COUNTED[count]] = [() if curve is None else curve.costs for curve in curves]
+    return found
 
 
 def _timeline(run: RunReader) -> Section:
