@@ -159,7 +159,8 @@ def test_no_candidate_is_asked_twice_and_the_pool_ends(run):
 )
 def test_the_budget_is_never_exceeded_whatever_runs_and_nothing_that_fits_is_left(tmp_path, method, budget):
     with runs.ready(tmp_path / "run", method) as run:
-        while queries := run.ask(2, budget=budget):
+        before = run.spent.total
+        while queries := run.ask(2, budget=before + budget):
             costs = [run.task.costs[q.level] for q in run.state.of_kind("pool")]
             assert math.fsum(costs) <= budget
             runs.answer(run, queries[:1])
@@ -167,15 +168,24 @@ def test_the_budget_is_never_exceeded_whatever_runs_and_nothing_that_fits_is_lef
         assert left < 1.0 or len(run.state.of_kind("pool")) == 12
 
 
-def test_what_failed_gives_its_budget_back_and_what_was_dearer_takes_more(run):
-    [query] = run.ask(1, budget=5.0)
-    run.fail(query.id, "no")
-    [query] = run.ask(1, budget=5.0)
+def test_what_failed_takes_its_budget_and_what_was_dearer_takes_more(run):
+    before = run.spent.total
+    [query] = run.ask(1, budget=before + 5.0)
+    run.fail(query.id, "no", cost=0.5)
+    [query] = run.ask(1, budget=before + 5.5)
     run.tell(query.id, runs.smooth(query.f, query.level), cost=4.5)
-    assert run.state.cost == 4.5
-    assert run.ask(1, budget=5.0) == []
-    [query] = run.ask(1, budget=5.5)
+    assert (run.state.cost, run.spent.total) == (4.5, before + 5.0)
+    assert run.ask(1, budget=before + 5.5) == []
+    assert run.ask(1, budget=5.0, count="chosen") == []
+    [query] = run.ask(1, budget=5.5, count="chosen")
     assert query.level == 0
+
+
+def test_a_budget_covers_the_first_examples(tmp_path):
+    with runs.create(tmp_path / "run") as run:
+        assert [query.level for query in run.ask(100, budget=8.5)] == [0, 0, 0, 1]
+        assert run.ask(100, budget=8.5) == []
+        assert [query.kind for query in run.ask(100, budget=8.5, count="chosen")] == ["initial"] * 2 + ["test"] * 4
 
 
 def test_the_test_examples_are_never_learnt_from(tmp_path):
