@@ -230,7 +230,8 @@ def _check_spool(found: Examination) -> None:
     found.checked["spool"] = len(spooled.observations) + len(spooled.complaints)
     files = sorted(spool.iterdir()) if spooled.complaints else []
     for complaint in spooled.complaints:
-        path = next((path for path in files if complaint.startswith(f"{path} ")), None)
+        # A result is two files, of which one may be missing.
+        path = next((path for path in files if complaint.startswith((f"{path} ", f"{path.with_suffix('')}."))), None)
         place = SPOOL if path is None else f"{SPOOL}/{path.name}"
         found.damage.append(Damage("spool", place, complaint, "kept apart; it is simulated again", path=path))
 
