@@ -49,6 +49,7 @@ def test_ask_and_tell_ask_the_same_queries_as_the_loop(created, tmp_path, origin
         "candidate": None,
         "step": None,
         "input": str(created / "asked" / "q000000.npy"),
+        "parameters": {},
         "cost": 1.0,
     }
     assert np.load(first[0]["input"]).shape == (1, 9)
