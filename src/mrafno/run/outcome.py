@@ -16,6 +16,7 @@ class Outcome:
         cost: what they cost.
         error: relative L2 error at the last evaluation on test examples; None if there was none.
         estimate: the run's own estimate of its error; None if there is none.
+        warnings: what a person should know of the run and of what its result is worth.
     """
 
     reason: str
@@ -23,12 +24,13 @@ class Outcome:
     cost: float
     error: float | None = None
     estimate: float | None = None
+    warnings: tuple[str, ...] = ()
 
     @staticmethod
     def of(state: RunState, reason: str) -> "Outcome":
         """The outcome of a run in this state."""
         last = state.measurements[-1].metrics["relative_l2"] if state.measurements else None
-        return Outcome(reason, state.step, state.cost, last, state.estimate)
+        return Outcome(reason, state.step, state.cost, last, state.estimate, tuple(state.warnings.values()))
 
     def __str__(self) -> str:
         text = f"{self.reason}: cost {self.cost:g}"
@@ -42,4 +44,6 @@ class Outcome:
             rows["relative error on test examples"] = f"{self.error:.3g}"
         if self.estimate is not None:
             rows["the run's own estimate"] = f"{self.estimate:.3g}"
+        if self.warnings:
+            rows["warnings"] = " ".join(self.warnings)
         return table("Outcome", rows)

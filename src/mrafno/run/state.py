@@ -58,6 +58,10 @@ class RunState:
     forgiven: set[str] = field(default_factory=set)
     #: Answers that were not accepted, a second output of one query for example: name of the message, and why not.
     refused: dict[str, str] = field(default_factory=dict)
+    #: How often a driver ended while it simulated a query itself.
+    lost: dict[str, int] = field(default_factory=dict)
+    #: What a person should know of the run and its result, by what it is about; what no longer holds is not there.
+    warnings: dict[str, str] = field(default_factory=dict)
     #: Why the last advance ended, if nothing has happened since, and when the last event was written.
     stopped: str | None = None
     last: float = 0.0
@@ -157,6 +161,16 @@ class RunState:
         del at
         self.evaluations.append(Evaluation(**data))
         self.measured = len(self.trainings)
+
+    def _lost(self, at: float, *, id: str) -> None:
+        del at
+        self.lost[id] = self.lost.get(id, 0) + 1
+
+    def _warned(self, at: float, *, about: str, text: str | None) -> None:
+        del at
+        self.warnings.pop(about, None)
+        if text is not None:
+            self.warnings[about] = text
 
     def _stopped(self, at: float, *, reason: str, forgive: bool = False) -> None:
         del at
@@ -326,6 +340,7 @@ class RunState:
             "initial_metrics": measured[0].metrics if 0 in measured else None,
             "running": [q.id for q in self.running],
             "failed": [{"query": q.id, "reason": q.reason} for q in self.queries.values() if q.status == "failed"],
+            "warnings": list(self.warnings.values()),
             "steps": steps,
         }
 

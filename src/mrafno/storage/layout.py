@@ -7,6 +7,7 @@
     arrays/inputs.npy               all inputs, where the task is not a built-in one
     arrays/q000012-input.npy        the input of a query
     arrays/q000012-output.npy       its output
+    attempt                         the query that the driver simulates itself now
     spool/                          results of workers that are not yet in the ledger
     inbox/                          answers of other processes that are not yet in the ledger
     inbox/refused/                  answers that came too late, such as a second output of one query
@@ -26,6 +27,7 @@ INBOX = "inbox"
 CHECKPOINT = "surrogate"
 TASK_SOURCE = "task.source.json"
 ASKED = "asked"
+ATTEMPT = "attempt"
 
 #: Inside the checkpoint's folder: the description, which changes with every save, and a pattern of the tensor files.
 DESCRIPTION = "surrogate.json"
