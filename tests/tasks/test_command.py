@@ -189,6 +189,40 @@ def test_the_command_is_part_of_the_identity(command):
     assert command("", version="1").identity != command("", ("{input}", "{output}", "-v"), version="1").identity
 
 
+def test_an_executable_is_given_parameters_as_a_file_and_by_name(command):
+    body = (
+        "p = np.load(sys.argv[3])\nassert p.tolist() == [float(sys.argv[4]), float(sys.argv[5])]\n"
+        "np.save(target, p[0] * np.load(source) + p[1])"
+    )
+    values = {"nu": 1 / np.arange(3.0, 9.0), "shift": np.arange(6)}
+    task = command(body, ("{input}", "{output}", "{parameters}", "{nu}", "{shift}"), parameters=values)
+    f = task.sample(2)
+    functions, numbers = task.split(f)
+    np.testing.assert_array_equal(task.solve(f, 1), numbers[:, :1, None] * functions + numbers[:, 1:, None])
+
+
+def test_an_executable_of_parameters_only():
+    program = "import sys, numpy as np; np.save(sys.argv[1], np.full(17, float(sys.argv[2])))"
+    words = [sys.executable, "-c", program, "{output}", "{a}"]
+    task = CommandTask(words, parameters={"a": [0.1, 0.2]}, resolutions=(17,), costs=(1,))
+    f = task.sample(2)
+    np.testing.assert_array_equal(task.solve(f, 0), f)
+
+
+@pytest.mark.parametrize(
+    ("words", "names", "message"),
+    [
+        ("solver {input} {output}", ("a", "b"), r"does not name \{a\}\. .* or \{parameters\}, a file with all of them"),
+        ("solver {input} {output} {a}", ("a", "b"), r"does not name \{b\}"),
+        ("solver {output} {parameters}", ("a", "b"), r"does not name \{input\}"),
+        ("solver {input} {output} {level}", ("level", "b"), r"\{level\} stands for something else.*Rename"),
+    ],
+)
+def test_parameters_that_a_command_does_not_use_are_refused(inputs, words, names, message):
+    with pytest.raises(TaskError, match=message):
+        CommandTask(words, inputs, (17,), (1,), parameters=np.ones((6, 2)), parameter_names=names)
+
+
 @pytest.mark.parametrize(
     ("command", "operators"),
     [

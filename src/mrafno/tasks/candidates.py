@@ -1,33 +1,73 @@
 """Tasks whose inputs are an array of candidates."""
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array, Interpolation, Layout, as_shapes
+from mrafno.parameters import ParameterValues, as_parameters, join, over_decades, split
 from mrafno.tasks.base import Task, as_numbers
 
 
+class CandidateSettings(TypedDict, total=False):
+    """What every task with candidates can be given by name; see :class:`CandidateTask`."""
+
+    name: str
+    parameters: ParameterValues | None
+    parameter_names: Sequence[str]
+    log_parameters: Sequence[str] | None
+    in_channels: int | None
+    out_channels: int
+    layout: Layout | Sequence[Layout]
+    interpolation: Interpolation
+    zero_boundary: Sequence[tuple[bool, bool]]
+    version: str | None
+
+
 class CandidateTask(Task):
-    """A task whose inputs are drawn from a given array of candidates."""
+    """A task whose inputs are drawn from given candidates: functions, parameters, or both.
+
+    Args:
+        inputs: functions on the finest grid, ``(n, channels, *finest grid)`` or ``(n, *finest grid)``; None if inputs
+            are parameters only.
+        resolutions: grid shapes, coarse to fine.
+        costs: the cost of one solve on each level, in any unit.
+        name: a short name, used in messages and files.
+        parameters: numbers that belong to each input, ``(n, p)``, or a mapping from names to n numbers. None if there
+            are none, or if ``inputs`` has them already, as constant channels behind the functions.
+        parameter_names: names of the parameters; those of the mapping, or ``p0``, ``p1`` and so on.
+        log_parameters: parameters that a surrogate sees on a logarithmic scale; by default those that are positive and
+            vary by a factor of ten or more.
+        in_channels: number of functions in an input; needed only for inputs ``(n, N, N)`` on an interval of N points,
+            which could be functions on a square.
+        out_channels: number of functions in an output.
+        layout: positions of the grid's points, ``"nodes"``, ``"cells"`` or ``"periodic"``, for all axes or per axis.
+        interpolation: how inputs are interpolated to a coarser grid: ``"linear"`` or ``"nearest"``.
+        zero_boundary: per axis, whether outputs vanish at its (start, end).
+        version: any text; change it whenever the simulator would give other numbers. Without it results are not
+            cached, because a changed simulator cannot be detected.
+    """
 
     def __init__(
         self,
-        inputs: ArrayLike,
+        inputs: ArrayLike | None,
         resolutions: Sequence[Sequence[int] | int],
         costs: Sequence[float],
         *,
-        name: str,
-        in_channels: int | None,
-        out_channels: int,
-        layout: Layout | Sequence[Layout],
-        interpolation: Interpolation,
-        zero_boundary: Sequence[tuple[bool, bool]],
-        version: str | None,
+        name: str = "candidates",
+        parameters: ParameterValues | None = None,
+        parameter_names: Sequence[str] = (),
+        log_parameters: Sequence[str] | None = None,
+        in_channels: int | None = None,
+        out_channels: int = 1,
+        layout: Layout | Sequence[Layout] = "nodes",
+        interpolation: Interpolation = "linear",
+        zero_boundary: Sequence[tuple[bool, bool]] = (),
+        version: str | None = None,
     ) -> None:
         shapes = as_shapes(resolutions)
         self.name = name
@@ -42,9 +82,36 @@ class CandidateTask(Task):
             raise TaskError(f"{name}: grids of {len(shapes[0])} axes are not supported. Use 1 or 2.")
         if isinstance(out_channels, bool) or not isinstance(out_channels, int) or out_channels < 1:
             raise TaskError(f"{name}: out_channels must be 1 or more, got {out_channels!r}.")
-        values = _with_channels(name, as_numbers(inputs, f"{name}: the array of inputs"), shapes, in_channels)
+        if inputs is None and parameters is None:
+            raise TaskError(f"{name}: there are no candidates. Give inputs=, functions, or parameters=, numbers.")
+        known = None if inputs is None else as_numbers(inputs, f"{name}: the array of inputs")
+        self.parameters = _names(name, parameters, parameter_names)
+        if parameters is not None:
+            numbers = as_parameters(parameters, self.parameters, where=name, error=TaskError)
+            known = np.zeros((len(numbers), 0, *shapes[-1])) if known is None else known
+            functions = _with_channels(name, known, shapes, in_channels)
+            if len(functions) != len(numbers):
+                raise TaskError(f"{name}: {len(functions)} functions and {len(numbers)} parameters. Pair them.")
+            values: NDArray[Any] = join(functions, numbers)
+        else:
+            assert known is not None, "one of the two is given"
+            values = _with_channels(name, known, shapes, in_channels)
         self.in_channels = values.shape[1]
+        if len(self.parameters) > self.in_channels:
+            raise TaskError(
+                f"{name}: {len(self.parameters)} parameter_names are too many for inputs of {self.in_channels} "
+                "channels."
+            )
+        found = split(values, len(self.parameters))[1]
+        chosen = over_decades(found, self.parameters) if log_parameters is None else tuple(log_parameters)
+        self.log_parameters = chosen
         super().__init__(shapes, costs)
+        for column, parameter in enumerate(self.parameters):
+            if parameter in chosen and not (found[:, column] > 0).all():
+                raise TaskError(
+                    f"{name}: {parameter} is {found[:, column].min():g} in some input, and a logarithmic scale needs "
+                    "positive values. Leave it out of log_parameters."
+                )
         self.inputs = self._as_input(values, self.levels - 1)
 
     def _sample(self, indices: Sequence[int], seed: int) -> Array:
@@ -61,6 +128,20 @@ class CandidateTask(Task):
             return None
         digest = hashlib.sha256(self.inputs.tobytes()).hexdigest()
         return {"version": self.version, "inputs": digest, "layout": self.layout, **more}
+
+
+def _names(name: str, parameters: ParameterValues | None, given: Sequence[str]) -> tuple[str, ...]:
+    """Names of the parameters: those given, those of a mapping, or p0, p1 and so on."""
+    if isinstance(given, str):
+        raise TaskError(f"{name}: parameter_names must be a list of texts, got {given!r}.")
+    if given or parameters is None:
+        return tuple(given)
+    if isinstance(parameters, Mapping):
+        return tuple(parameters)
+    shape = np.shape(as_numbers(parameters, f"{name}: the array of parameters"))
+    if len(shape) != 2:
+        raise TaskError(f"{name}: parameters of shape {shape} are not (n, p). Give one row per input.")
+    return tuple(f"p{i}" for i in range(shape[1]))
 
 
 def _with_channels(
