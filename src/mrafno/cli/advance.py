@@ -47,7 +47,7 @@ def advance(run: "Run", folder: Path, values: Mapping[str, Any], stdout: TextIO)
         safe_interrupts() as safe_point,
     ):
 
-        def heard(event: Event) -> None:
+        def heard(event: "Event") -> None:
             if event.kind == "warned" and event.data["text"] is not None:
                 display.warn(event.data["text"])
 
