@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mrafno.errors import MrafnoWarning
 from mrafno.run import Run
 from mrafno.run.attempts import Attempts
 from tests import runs
@@ -82,7 +83,8 @@ def test_a_driver_that_was_killed_for_another_reason_is_no_failure(tmp_path):
     with runs.ready(tmp_path / "run") as run:
         [query] = run.ask(1)
         (tmp_path / "run" / "attempt").write_text(json.dumps([query.id, "q999999", 3]))
-        assert run.advance(steps=2).reason == "finished 2 steps"
+        with pytest.warns(MrafnoWarning, match=f"ended while it simulated {query.id}"):
+            assert run.advance(steps=2).reason == "finished 2 steps"
         assert run.state.lost == {query.id: 1}
         assert [q.status for q in run.state.of_kind("pool")] == ["told", "told"]
         expected = runs.smooth(query.f, query.level)

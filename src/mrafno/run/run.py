@@ -390,10 +390,8 @@ class Run:
         self.close()
 
     def __repr__(self) -> str:
-        state = self.state
-        about = (
-            f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {state.spent.total:g}"
-        )
+        state, cost = self.state, self.state.spent.total
+        about = f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {cost:g}"
         return f"<{type(self).__name__} {self.path}: {about}>"
 
     def _repr_html_(self) -> str:
