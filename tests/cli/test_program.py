@@ -103,7 +103,10 @@ def test_help_names_the_commands_in_the_order_of_use_and_the_exit_codes():
     first = ["run", "resume", "show", "compare", "report", "dashboard", "predict", "export"]
     first += ["create", "ask", "tell", "fail", "abandon", "check", "repair", "tasks"]
     assert names[: len(first)] == first
-    assert "0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 4 damaged files; 130 interrupted (Ctrl-C)." in output
+    assert (
+        "0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 4 damaged files; 130 interrupted (Ctrl-C)."
+        in output
+    )
 
 
 @pytest.mark.parametrize("name", [*typer.main.get_command(cli.app).commands])

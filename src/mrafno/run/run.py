@@ -2,6 +2,7 @@
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 from mrafno.acquisition.base import Choice
 from mrafno.data.imports import Examples, read_examples, write_examples
 from mrafno.data.pool import PoolSizes, RunInputs, draw
-from mrafno.errors import RunError
+from mrafno.errors import MrafnoWarning, RunError
 from mrafno.run.callbacks import Callbacks
 from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
 from mrafno.run.loop import Loop, Watcher, silent
@@ -361,7 +362,11 @@ class Run:
             options=options,
             watch=watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent),
         )
+        known = dict(self.state.warnings)
         reason = loop.run(progress=progress)
+        for about, text in self.state.warnings.items():
+            if about not in known:
+                warnings.warn(text, MrafnoWarning, stacklevel=2)
         if self.surrogate.fits:  # trained again, if a run that was killed had not saved it
             self.trainer.save()
         return Outcome.of(self.state, reason)
@@ -389,9 +394,9 @@ class Run:
         self.close()
 
     def __repr__(self) -> str:
-        state = self.state
-        about = f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}"
-        return f"<{type(self).__name__} {self.path}: {about}, cost {state.spent.total:g}>"
+        state, cost = self.state, self.state.spent.total
+        about = f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {cost:g}"
+        return f"<{type(self).__name__} {self.path}: {about}>"
 
     def _repr_html_(self) -> str:
         state = self.state
