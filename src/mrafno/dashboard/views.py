@@ -148,6 +148,7 @@ def overview(name: str, run: RunReader) -> dict[str, Any]:
             }
             for level in levels
         ],
+        "warnings": list(state.warnings.values()),
         "driven": run.lock == "held",
         "now": _doing(run.status, now) if run.lock == "held" else None,
         "running": [_query(run, query, {}) for query in state.running],

@@ -26,7 +26,7 @@ function drawRun(run) {
   const [before, after] = [byId("standing").firstChild, badge(run.standing)];
   if (before?.className !== after.className) byId("standing").replaceChildren(after);
   const long = run.state.length > 40; // the error message with which it stopped
-  const problem = [run.problem, long ? run.state : null].filter(Boolean).join(" ");
+  const problem = [run.problem, long ? run.state : null, ...run.warnings].filter(Boolean).join("\n");
   byId("problem").textContent = problem;
   byId("problem").hidden = !problem;
   drawProgress(run, long);
