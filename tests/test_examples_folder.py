@@ -87,6 +87,17 @@ def test_dask_cluster():
     assert len(re.search(r"asked for \(candidate, level\): (.*)", said)[1].split("), (")) == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("fields_2d.py", "finished 5 steps"), ("fields_3d.py", "finished 4 steps"), ("parameters.py", "finished 8 steps")],
+)
+def test_gallery(tmp_path, name, begins):
+    picture = tmp_path / "picture.svg"
+    said = run(name, "--picture", str(picture))
+    assert said.startswith(begins)
+    assert "<svg" in picture.read_text(encoding="utf-8")
+
+
 def test_demo(tmp_path):
     """A budget of five coarse solves; the second call finds everything done."""
     for _ in range(2):

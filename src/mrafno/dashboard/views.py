@@ -230,17 +230,13 @@ def figures(run: RunReader) -> list[dict[str, Any]]:
 
 def overlay(runs: Mapping[str, RunReader]) -> dict[str, Any] | None:
     """A figure of the errors of several runs against their costs; None if none was measured."""
+    from mrafno.plot import error_against_cost
     from mrafno.plot.bundle import figure_json  # late: plotly takes a second to import
-    from mrafno.plot.errors import Line, add_cost_choices, error_figure
-    from mrafno.plot.style import method_styles
-    from mrafno.report.page import cost_choices, unit
 
-    curves = {name: curve for name, run in runs.items() if (curve := run.curve) is not None}
-    if not curves:
+    if not any(run.state.measurements for run in runs.values()):
         return None
-    styles = method_styles({name: runs[name].state.method for name in curves})
-    lines = [Line(name, curve.costs, curve.errors, style=styles[name]) for name, curve in curves.items()]
-    units = {unit(runs[name]) for name in curves}
-    said = units.pop() if len(units) == 1 else "each in the unit of its own task"
-    figure = error_figure(lines, said)
-    return figure_json(add_cost_choices(figure, cost_choices([runs[name] for name in curves]), said))
+    figure = error_against_cost(*runs.values())
+    names = {str(run.folder): name for name, run in runs.items()}
+    for trace in figure.data:
+        trace.name = trace.legendgroup = names[trace.name]
+    return figure_json(figure)

@@ -6,9 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-from mrafno.report import input_map as maps
+from mrafno.plot import run_inputs as maps
+from mrafno.plot.run_inputs import input_map, map_figure
 from mrafno.report import map_details
-from mrafno.report.input_map import input_map, map_figure
 from mrafno.report.map_details import map_section
 from mrafno.run import Run, RunReader
 from mrafno.tasks import FunctionTask
