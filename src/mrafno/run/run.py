@@ -14,7 +14,9 @@ from mrafno.data.imports import Examples, read_examples, write_examples
 from mrafno.data.pool import PoolSizes, RunInputs, draw
 from mrafno.errors import RunError
 from mrafno.run.callbacks import Callbacks
+from mrafno.run.estimation import ErrorEstimator
 from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
+from mrafno.run.known import Known
 from mrafno.run.loop import Loop, Watcher, silent
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
@@ -22,7 +24,7 @@ from mrafno.run.outcome import Outcome, figures
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
 from mrafno.run.settings import RunSettings
-from mrafno.run.spending import Count, Spent, check_count
+from mrafno.run.spending import Count, check_count
 from mrafno.run.state import Evaluation, QueryRecord, RunState, Training
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.query import Query
@@ -41,7 +43,7 @@ if TYPE_CHECKING:  # they import torch, which telling does not need
 logger = logging.getLogger(__name__)
 
 
-class Run:
+class Run(Known):
     """A run in a directory.
 
     Make one with :meth:`create` or :meth:`open`, not by its constructor, and close it, or use it as a context manager.
@@ -60,7 +62,8 @@ class Run:
         self.recorder = Recorder(ledger)
         self.task, self.method, self.writes = task, method, write
         self.session = Session(self.recorder, task)
-        self.trainer = Trainer(self.recorder, task, method, write=write, device=device)
+        estimator = ErrorEstimator(task, lambda: self.session.inputs)
+        self.trainer = Trainer(self.recorder, task, method, estimator, write=write, device=device)
         self.callbacks = Callbacks(self, callbacks)
         self.recorder.listeners.append(self.callbacks)
         self._chooser: Chooser | None = None
@@ -191,16 +194,6 @@ class Run:
     def state(self) -> RunState:
         """What was recorded so far."""
         return self.recorder.state
-
-    @property
-    def spent(self) -> Spent:
-        """What was spent so far: initial, chosen, test and failed simulations, and their total."""
-        return self.state.spent
-
-    @property
-    def settings(self) -> RunSettings:
-        """Settings that the run was created with."""
-        return self.state.settings
 
     @property
     def inputs(self) -> RunInputs:
