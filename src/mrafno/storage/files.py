@@ -120,10 +120,11 @@ def sync_folder(folder: Path) -> None:
 # Reading.
 
 
-def read_bytes(path: Path, *, start: int = 0, advice: str = "Give another file.") -> bytes:
+def read_bytes(path: Path, *, start: int = 0, size: int | None = None, advice: str = "Give another file.") -> bytes:
     """The bytes of a regular file from ``start`` on; raises :class:`LedgerError` for a link, a pipe or a folder.
 
     Args:
+        size: how many bytes at most; None for all.
         advice: last sentence of every error message: what to do about it.
     """
     try:
@@ -139,9 +140,18 @@ def read_bytes(path: Path, *, start: int = 0, advice: str = "Give another file."
     with io.FileIO(handle, "r") as file:
         try:
             file.seek(start)
-            return file.readall()
+            return file.readall() if size is None else _read_most(file, size)
         except OSError as error:
             raise LedgerError(f"{path} cannot be read ({error.strerror}). {advice}") from error
+
+
+def _read_most(file: io.FileIO, size: int) -> bytes:
+    """So many bytes, or what there is: a size that somebody made up takes no memory."""
+    parts = []
+    while size > 0 and (part := file.read(min(size, 2**24))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 def read_npy(path: Path | str) -> Array:
