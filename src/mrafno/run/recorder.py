@@ -1,5 +1,6 @@
 """What a run has recorded: its ledger and the state that the ledger replays to, always together."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ from mrafno.data.pool import PoolSizes
 from mrafno.grids import Array
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.ledger import Event, Ledger
+
+logger = logging.getLogger(__name__)
 
 Listener = Callable[[Event], None]
 
@@ -35,6 +38,14 @@ class Recorder:
             for listener in self.listeners:
                 listener(event)
 
+    def warn(self, about: str, text: str | None) -> None:
+        """Record what a person should know, once for all that is about the same; None: it does not hold any more."""
+        if (text is None) == (about not in self.state.warnings):
+            return
+        self.record("warned", about=about, text=text)
+        if text is not None:
+            logger.warning("%s", text)
+
     def replay(self) -> None:
         """Make the state again from the ledger, after an interrupt that may have come between append and apply."""
         self.state = RunState.of(self.ledger.events)
@@ -43,6 +54,12 @@ class Recorder:
         """Input and output of an observed query, each ``(channels, *level's grid)``."""
         assert record.output is not None, f"{record.id} has an output"
         return self.ledger.read_array(record.input), self.ledger.read_array(record.output)
+
+    def _imported_input(self, record: QueryRecord) -> Array:
+        """An imported input; NaN in place of one that was damaged, which nothing is compared with or trained on."""
+        return (
+            np.full(record.input.shape, np.nan) if "input" in record.damaged else self.ledger.read_array(record.input)
+        )
 
     @property
     def sizes(self) -> PoolSizes:
@@ -56,7 +73,7 @@ class Recorder:
             return []
         found = []
         for level, shape in enumerate(state.task["resolutions"]):
-            here = [self.ledger.read_array(record.input) for record in state.imported(level)]
+            here = [self._imported_input(record) for record in state.imported(level)]
             found.append(np.stack(here) if here else np.zeros((0, state.task["in_channels"], *shape)))
         return found
 

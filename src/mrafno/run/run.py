@@ -2,6 +2,7 @@
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 from mrafno.acquisition.base import Choice
 from mrafno.data.imports import Examples, read_examples, write_examples
 from mrafno.data.pool import PoolSizes, RunInputs, draw
-from mrafno.errors import RunError
+from mrafno.errors import MrafnoWarning, RunError
 from mrafno.run.callbacks import Callbacks
 from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
 from mrafno.run.loop import Loop, Watcher, silent
@@ -244,6 +245,10 @@ class Run:
 
         return self.session.ask(n, choose=choose, budget=budget, count=count)
 
+    def undelivered(self, *, delivered: bool = False) -> list[Query]:
+        """Queries to hand out again, see :meth:`mrafno.run.session.Session.undelivered`."""
+        return self.session.undelivered(delivered=delivered)
+
     def tell(self, id: str, output: ArrayLike, *, cost: float | None = None, seconds: float | None = None) -> None:
         """Record the output of a simulation; see :meth:`mrafno.run.session.Session.tell`."""
         self.session.tell(id, output, cost=cost, seconds=seconds)
@@ -357,7 +362,11 @@ class Run:
             options=options,
             watch=watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent),
         )
+        known = dict(self.state.warnings)
         reason = loop.run(progress=progress)
+        for about, text in self.state.warnings.items():
+            if about not in known:
+                warnings.warn(text, MrafnoWarning, stacklevel=2)
         if self.surrogate.fits:  # trained again, if a run that was killed had not saved it
             self.trainer.save()
         return Outcome.of(self.state, reason)
@@ -385,13 +394,10 @@ class Run:
         self.close()
 
     def __repr__(self) -> str:
-        state = self.state
-        about = (
-            f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {state.spent.total:g}"
-        )
+        state, cost = self.state, self.state.spent.total
+        about = f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {cost:g}"
         return f"<{type(self).__name__} {self.path}: {about}>"
 
     def _repr_html_(self) -> str:
-        return table(
-            f"Run {self.path}", {**figures(self.state), "seed": self.state.seed, "state": self.state.activity()}
-        )
+        state = self.state
+        return table(f"Run {self.path}", {**figures(state), "seed": state.seed, "state": state.activity()})
