@@ -1,5 +1,6 @@
 """What a run has recorded: its ledger and the state that the ledger replays to, always together."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ from mrafno.data.pool import PoolSizes
 from mrafno.grids import Array
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.ledger import Event, Ledger
+
+logger = logging.getLogger(__name__)
 
 Listener = Callable[[Event], None]
 
@@ -35,6 +38,14 @@ class Recorder:
             for listener in self.listeners:
                 listener(event)
 
+    def warn(self, about: str, text: str | None) -> None:
+        """Record what a person should know, once for all that is about the same; None: it does not hold any more."""
+        if (text is None) == (about not in self.state.warnings):
+            return
+        self.record("warned", about=about, text=text)
+        if text is not None:
+            logger.warning("%s", text)
+
     def replay(self) -> None:
         """Make the state again from the ledger, after an interrupt that may have come between append and apply."""
         self.state = RunState.of(self.ledger.events)
@@ -50,15 +61,25 @@ class Recorder:
         return pool_sizes(self.state)
 
     def imported_inputs(self) -> list[Array]:
-        """Inputs of imported examples, ``(n, in_channels, *level's grid)`` of each level; empty if there are none."""
-        state = self.state
-        if not any(state.given):
-            return []
-        found = []
-        for level, shape in enumerate(state.task["resolutions"]):
-            here = [self.ledger.read_array(record.input) for record in state.imported(level)]
-            found.append(np.stack(here) if here else np.zeros((0, state.task["in_channels"], *shape)))
-        return found
+        """Inputs of imported examples, see :func:`imported_inputs`."""
+        return imported_inputs(self.ledger, self.state)
+
+
+def imported_inputs(ledger: Ledger, state: RunState) -> list[Array]:
+    """Inputs of imported examples, ``(n, in_channels, *level's grid)`` of each level; empty if there are none.
+
+    NaN stands in place of an input that was damaged, which nothing is compared with or trained on.
+    """
+    if not any(state.given):
+        return []
+    found = []
+    for level, shape in enumerate(state.task["resolutions"]):
+        here = [
+            np.full(record.input.shape, np.nan) if "input" in record.damaged else ledger.read_array(record.input)
+            for record in state.imported(level)
+        ]
+        found.append(np.stack(here) if here else np.zeros((0, state.task["in_channels"], *shape)))
+    return found
 
 
 def pool_sizes(state: RunState) -> PoolSizes:
