@@ -50,4 +50,4 @@ class ErrorEstimator:
         assert surrogate.normaliser is not None, "a surrogate that predicts has one"
         typical = surrogate.normaliser.typical_norm(prediction.mean.shape[2:])
         squares = [relative_l2(sample, prediction.mean, typical) ** 2 for sample in prediction.samples]
-        return np.fmin(np.sqrt(np.mean(squares, axis=0)), LARGEST_ERROR)
+        return np.asarray(np.fmin(np.sqrt(np.mean(squares, axis=0)), LARGEST_ERROR))

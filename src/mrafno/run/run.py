@@ -320,8 +320,8 @@ class Run(Known):
                 again makes the steps that are missing.
             budget: what the run may cost in all, first examples and earlier calls included; it is never exceeded.
             count: what the budget covers: ``total``, ``training`` or ``chosen``, see :mod:`mrafno.run.spending`.
-            target: relative error; the run ends when an upper 95 % bound of its own estimate is lower. The test
-                examples are not used for this.
+            target: relative error; the run ends when the upper ends of its last two estimates are lower. The
+                test examples are not used for this.
             executor: what runs simulations, or what makes such a thing again when its workers die; by default this
                 process, or, with two workers or more, a pool of processes on this machine.
             workers: processes of that pool; with an executor, simulations that run at a time in an asynchronous run.

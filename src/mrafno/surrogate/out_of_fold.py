@@ -110,10 +110,16 @@ class OutOfFoldPredictions:
 
         With s the members' variance, a single member's residual has the variance :math:`\lambda + s` of the matched
         Gaussian plus that of its own deviation from the mean, :math:`s (M - 1) / M`.
+
+        Examples of the finest level together weigh as much as all others together: predictions of that level are what
+        the intervals are for, and its examples are few.
         """
         parts = list(self._residuals(0.0))
         residuals, noises, spreads = ([part[i] for part in parts] for i in range(3))
-        return best_shift(residuals, noises, spreads)
+        fine = len(self.by_level[self.finest].truth) if self.finest in self.by_level else 0
+        coarse = sum(map(len, residuals)) - fine
+        weights = [fine / coarse if fine and level != self.finest else 1.0 for level in self.by_level]
+        return best_shift(residuals, noises, spreads, weights)
 
     def coverage(self, shift: float) -> tuple[int, dict[str, float]]:
         """The number of examples, and the share of their values inside the central interval of each probability.
