@@ -132,6 +132,7 @@ class RunState:
         message: str | None = None,
     ) -> None:
         query = self.queries[id]
+        _check_amounts(cost, seconds)
         query.message, query.measured = message, len(self.evaluations)
         query.output, query.cost, query.seconds = ArrayFile.from_json(output), cost, seconds
         if repeats is None:
@@ -157,6 +158,7 @@ class RunState:
         seconds: float | None = None,
     ) -> None:
         query = self.queries[id]
+        _check_amounts(cost, seconds)
         query.message, query.cost, query.seconds = message, cost, seconds
         self._closed(id, status, reason, at)
 
@@ -383,6 +385,12 @@ class RunState:
             "warnings": list(self.warnings.values()),
             "steps": steps,
         }
+
+
+def _check_amounts(cost: float, seconds: float | None) -> None:
+    """Raise ValueError for what no writer has written: JSON has numbers that Python reads as infinity."""
+    if not 0 <= cost < math.inf or not (seconds is None or 0 <= seconds < math.inf):
+        raise ValueError(f"a cost of {cost} or {seconds} seconds")
 
 
 def _iso(at: float) -> str:
