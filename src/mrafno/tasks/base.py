@@ -61,6 +61,8 @@ class Task(abc.ABC):
                 f"{type(self).__name__}: it has no {' and no '.join(missing)}. Set name, a text, and layout, the "
                 'positions of the points on each axis such as ("nodes",), in the class or before super().__init__().'
             )
+        if not isinstance(self.name, str) or not self.name.isprintable() or not self.name:
+            raise TaskError(f"{type(self).__name__}: its name must be a text of printable characters: {self.name!r}.")
         self.resolutions = as_shapes(resolutions)
         if len(self.resolutions[0]) != len(self.layout):
             raise TaskError(
