@@ -47,5 +47,5 @@ def test_a_sentence_ends(text, ends):
 
 
 def test_what_commands_a_terminal_is_written_out():
-    assert printable("naïve, 3 × 4\nin two lines") == "naïve, 3 × 4\nin two lines"
+    assert printable("na\u00efve, 34 \u00b0C\nin two lines") == "na\u00efve, 34 \u00b0C\nin two lines"
     assert printable("\x1b[2Jgone\x07\u202e\x9b") == r"\x1b[2Jgone\x07\u202e\x9b"

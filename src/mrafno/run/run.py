@@ -15,8 +15,9 @@ from mrafno.data.imports import Examples, read_examples, write_examples
 from mrafno.data.pool import PoolSizes, RunInputs, draw
 from mrafno.errors import MrafnoWarning, RunError
 from mrafno.run.callbacks import Callbacks
+from mrafno.run.drive import drive
 from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
-from mrafno.run.loop import Loop, Watcher, silent
+from mrafno.run.loop import Watcher, silent
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome, figures
@@ -245,6 +246,10 @@ class Run:
 
         return self.session.ask(n, choose=choose, budget=budget, count=count)
 
+    def undelivered(self, *, delivered: bool = False) -> list[Query]:
+        """Queries to hand out again, see :meth:`mrafno.run.session.Session.undelivered`."""
+        return self.session.undelivered(delivered=delivered)
+
     def tell(self, id: str, output: ArrayLike, *, cost: float | None = None, seconds: float | None = None) -> None:
         """Record the output of a simulation; see :meth:`mrafno.run.session.Session.tell`."""
         self.session.tell(id, output, cost=cost, seconds=seconds)
@@ -348,18 +353,9 @@ class Run:
         )
         if goals.steps is not None and goals.steps < self.state.step:
             return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
-        loop = Loop(
-            self.recorder,
-            self.session,
-            self.trainer,
-            self.task,
-            ask=self._ask_for_loop,
-            goals=goals,
-            options=options,
-            watch=watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent),
-        )
+        watch = watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent)
         known = dict(self.state.warnings)
-        reason = loop.run(progress=progress)
+        reason = drive(self, goals, options, watch, progress=progress)
         for about, text in self.state.warnings.items():
             if about not in known:
                 warnings.warn(text, MrafnoWarning, stacklevel=2)
@@ -367,7 +363,8 @@ class Run:
             self.trainer.save()
         return Outcome.of(self.state, reason)
 
-    def _ask_for_loop(self, n: int, goals: Goals, watch: Watcher) -> list[Query]:
+    def ask_for_loop(self, n: int, goals: Goals, watch: Watcher) -> list[Query]:
+        """Ask as :meth:`ask` does, and report the progress of training to the watcher of a loop."""
         return self.ask(n, budget=goals.budget, count=goals.count, watch=lambda done, *_: watch("training", done))
 
     # Keeping and showing.
@@ -395,6 +392,5 @@ class Run:
         return f"<{type(self).__name__} {self.path}: {about}>"
 
     def _repr_html_(self) -> str:
-        return table(
-            f"Run {self.path}", {**figures(self.state), "seed": self.state.seed, "state": self.state.activity()}
-        )
+        state = self.state
+        return table(f"Run {self.path}", {**figures(state), "seed": state.seed, "state": state.activity()})

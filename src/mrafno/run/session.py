@@ -18,6 +18,8 @@ from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, counts, price_of
 from mrafno.run.state import Kind, QueryRecord, RunState
 from mrafno.simulation.query import Query
+from mrafno.storage.checksum import sha256
+from mrafno.storage.files import to_npy
 from mrafno.storage.inbox import Message, clear_unfinished, list_messages, refuse_message, remove_message
 from mrafno.storage.layout import INPUTS
 from mrafno.tasks.base import Task
@@ -140,6 +142,21 @@ class Session:
         f = self.recorder.ledger.read_array(record.input)
         candidate = record.row if record.kind == "pool" else None
         return self._made(record.id, record.kind, record.level, f, candidate, record.step)
+
+    def undelivered(self, *, delivered: bool = False) -> list[Query]:
+        """Queries that wait for an answer and were not delivered: their ask was killed, or did not say so.
+
+        Args:
+            delivered: also those that were delivered, because those who had them are gone.
+        """
+        self.take_in()
+        return [self.query(record) for record in self.state.running if delivered or not record.delivered]
+
+    def deliver(self, ids: Sequence[str]) -> None:
+        """Record that queries have reached whoever simulates them."""
+        fresh = [id for id in ids if not self.state.queries[id].delivered]
+        if fresh:
+            self.recorder.record("delivered", ids=fresh)
 
     def _made(self, id: str, kind: Kind, level: int, f: Array, candidate: int | None, step: int | None) -> Query:
         [values] = self.task.split(f[None])[1]
@@ -287,12 +304,12 @@ class Session:
     def inputs(self) -> RunInputs:
         """All inputs of the run on the finest grid."""
         if self._inputs is None:
-            imported, sizes = self.recorder.imported_inputs(), self.recorder.sizes
             if self.state.inputs is None:
-                self._inputs = draw(self.task, sizes, self.state.seed, imported)
+                self._inputs = self._drawn()
             else:
                 values = self.recorder.ledger.read_array(self.state.inputs)
-                self._inputs = unstacked(values, self.task, sizes, imported)
+                imported = self.recorder.imported_inputs()
+                self._inputs = unstacked(values, self.task, self.recorder.sizes, imported)
         return self._inputs
 
     def keep_inputs(self, inputs: RunInputs | None = None) -> None:
@@ -304,6 +321,19 @@ class Session:
         if self.state.task["builtin"] or self.state.inputs is not None:
             self._inputs = inputs
             return
-        self._inputs = inputs or draw(self.task, self.recorder.sizes, self.state.seed, self.recorder.imported_inputs())
-        file = self.recorder.ledger.write_array(INPUTS, stacked(self._inputs)).as_json()
-        self.recorder.record("inputs", inputs=file)
+        self._inputs = inputs or self._drawn()
+        values, lost = stacked(self._inputs), self.state.damaged_inputs
+        if lost is not None and lost.sha256 != sha256(to_npy(values)):
+            raise RunError(
+                f"run {self.recorder.ledger.folder}: its inputs were damaged, and the task draws others than those. "
+                "Give the task as it was when the run was created."
+            )
+        file = self.recorder.ledger.write_array(INPUTS, values)
+        self.recorder.record("inputs", inputs=file.as_json())
+
+    def drawn_inputs(self) -> Array:
+        """All inputs as the task draws them, in one array, see :func:`stacked`."""
+        return stacked(self._drawn())
+
+    def _drawn(self) -> RunInputs:
+        return draw(self.task, self.recorder.sizes, self.state.seed, self.recorder.imported_inputs())
