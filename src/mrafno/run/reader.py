@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from mrafno.data.pool import ENDLESS_POOL
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, relative_l2
 from mrafno.run.answers import untaken
+from mrafno.run.inputs import pool_of, stored_inputs
 from mrafno.run.recorder import pool_sizes
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, LOCK
@@ -79,8 +81,7 @@ class RunReader:
         from mrafno.tasks.stored import task_from_json  # imports SciPy
 
         if self._task is None:
-            inputs = None if self.state.inputs is None else self.ledger.read_array(self.state.inputs)
-            self._task = task_from_json(self.state.task, inputs)
+            self._task = task_from_json(self.state.task, stored_inputs(self.ledger, self.state))
         return self._task
 
     @property
@@ -103,10 +104,9 @@ class RunReader:
     @property
     def pool(self) -> int:
         """How many candidates the run chooses from: a task with few inputs has fewer than the settings ask for."""
-        sizes, inputs = pool_sizes(self.state), self.state.inputs
-        if inputs is None:
-            return sizes.pool
-        return inputs.shape[0] - len(sizes.initial_levels(len(self.grids))) - sizes.test
+        sizes = pool_sizes(self.state)
+        initial, endless = len(sizes.initial_levels(len(self.grids))), sizes.pool or ENDLESS_POOL
+        return pool_of(self.state, initial, sizes.test, endless)
 
     # Arrays.
 

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from mrafno.acquisition.base import Choice
 from mrafno.data.imports import Examples, read_examples, write_examples
-from mrafno.data.pool import PoolSizes, RunInputs, draw
+from mrafno.data.pool import PoolSizes, RunInputs, check_pool, draw
 from mrafno.errors import RunError
 from mrafno.run.callbacks import Callbacks
+from mrafno.run.inputs import stored_inputs
 from mrafno.run.loop import Goals, Loop, SimulationOptions, Watcher, check_goals
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
@@ -118,7 +119,8 @@ class Run:
             if imported:
                 first = len(sizes.initial_levels(task.levels))
                 run.recorder.record("imported", examples=write_examples(ledger, imported, first))
-            run.session.keep_inputs(inputs)
+            run.session.store.keep(inputs)
+            check_pool(task, sizes, run.inputs)
         except BaseException:
             ledger.close()
             raise
@@ -157,14 +159,17 @@ class Run:
                     f"run {path}: its creation was interrupted before its examples were recorded. Remove the folder, "
                     "and create it again."
                 )
+            given = task is not None
             if task is not None:
                 check_same_task(task, state.task)
             else:
-                task = task_from_json(state.task, None if state.inputs is None else ledger.read_array(state.inputs))
+                task = task_from_json(state.task, stored_inputs(ledger, state))
             known = method_of_run(state.method, state.own_method, method, f"run {path}")
             run = cls(ledger, task, method=known, write=write, callbacks=callbacks, device=device)
+            if given:
+                run.session.store.check()
             if write:
-                run.session.keep_inputs()
+                run.session.store.keep()
                 run.session.take_in()
         except BaseException:
             ledger.close()
@@ -238,6 +243,15 @@ class Run:
         """Record that a simulation gave no output, and that its input is never to be asked for again."""
         self.session.abandon(id, reason)
 
+    def add_candidates(self, candidates: ArrayLike) -> int:
+        """Add candidates to the pool, ``(n, in_channels, *finest grid)``; they are on disk when this returns.
+
+        A memory-mapped array or an HDF5 dataset is copied block by block. Returns how many were added.
+        """
+        added = self.session.store.add(candidates)
+        self._chooser = None
+        return added
+
     def query(self, record: QueryRecord) -> Query:
         """A query that was asked before, with its input."""
         return self.session.query(record)
@@ -250,7 +264,8 @@ class Run:
 
             self.trainer.spec()  # raises if the method is not known
             assert self.method is not None, "a spec comes from a method"
-            self._chooser = Chooser(self.task, self.method, self.settings, self.state.seed, self.inputs)
+            parts = (self.task, self.method, self.settings, self.state.seed, self.inputs)
+            self._chooser = Chooser(*parts, folder=self.path if self.writes else None)
         return self._chooser
 
     # Training.

@@ -57,7 +57,7 @@ def write_array(folder: Path, name: str, values: Array) -> ArrayFile:
         values: real numbers of any shape; they are stored as float64.
     """
     file = f"{ARRAYS}/{name}.npy"
-    path = _path(folder, file)
+    path = array_path(folder, file)
     values = np.asarray(values)
     if values.dtype.kind not in "fiu":
         raise LedgerError(f"run {folder}: {file} would hold {values.dtype}. Give an array of real numbers.")
@@ -75,7 +75,7 @@ def write_array(folder: Path, name: str, values: Array) -> ArrayFile:
 
 def read_array(folder: Path, array: ArrayFile) -> Array:
     """Read an array; raises :class:`LedgerError` if it is missing, damaged or of another shape."""
-    path = _path(folder, array.file)
+    path = array_path(folder, array.file)
     advice = "Restore it from a copy of the run, or simulate it again."
     content = read_bytes(path, advice=advice)
     if sha256(content) != array.sha256:
@@ -87,7 +87,8 @@ def read_array(folder: Path, array: ArrayFile) -> Array:
     return np.array(values, dtype=np.float64, order="C")
 
 
-def _path(folder: Path, file: str) -> Path:
+def array_path(folder: Path, file: str) -> Path:
+    """The path of ``arrays/<name>.npy`` in a run's folder; raises :class:`LedgerError` for anything else."""
     _check_file(file)
     if (folder / ARRAYS).is_symlink():
         raise LedgerError(f"{folder / ARRAYS} is a symbolic link, which is not followed. Put the folder itself there.")

@@ -126,6 +126,17 @@ def read_bytes(path: Path, *, start: int = 0, advice: str = "Give another file."
     Args:
         advice: last sentence of every error message: what to do about it.
     """
+    handle = open_regular(path, advice)
+    with io.FileIO(handle, "r") as file:
+        try:
+            file.seek(start)
+            return file.readall()
+        except OSError as error:
+            raise LedgerError(f"{path} cannot be read ({error.strerror}). {advice}") from error
+
+
+def open_regular(path: Path, advice: str) -> int:
+    """A handle that reads a regular file, to be closed; raises as :func:`read_bytes` does."""
     try:
         # Without O_NONBLOCK, opening a pipe would wait for its writer.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -136,12 +147,7 @@ def read_bytes(path: Path, *, start: int = 0, advice: str = "Give another file."
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise LedgerError(f"{path} is no regular file. {advice}")
-    with io.FileIO(handle, "r") as file:
-        try:
-            file.seek(start)
-            return file.readall()
-        except OSError as error:
-            raise LedgerError(f"{path} cannot be read ({error.strerror}). {advice}") from error
+    return handle
 
 
 def read_npy(path: Path | str) -> Array:

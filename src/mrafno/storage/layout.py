@@ -4,7 +4,9 @@
 
     ledger.jsonl                    events, one per line
     lock                            the process that writes
-    arrays/inputs.npy               all inputs, where the task is not a built-in one
+    arrays/inputs.npy               all inputs of a task that is not built in, unless they are in a file of their own
+    arrays/inputs-checksums.npy     a checksum of each input that was given
+    arrays/candidates-000000.npy    candidates that were added to the pool
     arrays/q000012-input.npy        the input of a query
     arrays/q000012-output.npy       its output
     spool/                          results of workers that are not yet in the ledger
@@ -12,6 +14,7 @@
     inbox/refused/                  answers that came too late, such as a second output of one query
     surrogate/surrogate.json        the last checkpoint: settings and checksums
     surrogate/weights-*.safetensors   and its tensors
+    scoring/                        a large pool on the scoring grid, which is made again if it is missing
     task.source.json                how the run was started from the command line
     asked/                          inputs handed out by ``mrafno ask``
 """
@@ -26,6 +29,7 @@ INBOX = "inbox"
 CHECKPOINT = "surrogate"
 TASK_SOURCE = "task.source.json"
 ASKED = "asked"
+SCORING = "scoring"
 
 #: Inside the checkpoint's folder: the description, which changes with every save, and a pattern of the tensor files.
 DESCRIPTION = "surrogate.json"
@@ -36,6 +40,13 @@ REFUSED = "refused"
 
 #: Name of the array of all inputs.
 INPUTS = "inputs"
+#: Name of the array of their checksums.
+CHECKSUMS = "inputs-checksums"
+
+
+def candidates_array(number: int) -> str:
+    """Name of the array with candidates that were added; they are counted from 0."""
+    return f"candidates-{number:06d}"
 
 
 def input_array(query: str) -> str:

@@ -1,0 +1,175 @@
+"""The inputs of a run: kept in its folder or, where they stay in a file of their own, checked and read from there."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mrafno.data.pool import RunInputs, draw, same_inputs, stacked, unstacked
+from mrafno.errors import RunError, TaskError
+from mrafno.grids import Array
+from mrafno.run.recorder import Recorder
+from mrafno.run.state import RunState
+from mrafno.storage.large_arrays import map_array, write_blocks
+from mrafno.storage.layout import CHECKSUMS, INPUTS, candidates_array
+from mrafno.storage.ledger import Ledger
+from mrafno.tasks.base import Task
+from mrafno.tasks.candidates import CandidateTask
+from mrafno.tasks.digest import describe_change, digest_inputs
+from mrafno.tasks.rows import JoinedRows, MappedRows, Rows, as_rows, blocks, reopened, unchanged
+
+#: Inputs of runs without a digest are the same if they differ by less than this share of their largest value.
+_SAME = 1e-9
+
+
+class InputStore:
+    """Draws, keeps and finds the inputs of a run.
+
+    Args:
+        recorder: where they are recorded.
+        task: the run's task.
+    """
+
+    def __init__(self, recorder: Recorder, task: Task) -> None:
+        self.recorder, self.task = recorder, task
+        self._inputs: RunInputs | None = None
+
+    @property
+    def inputs(self) -> RunInputs:
+        """All inputs on the finest grid, with the candidates that were added."""
+        if self._inputs is None:
+            self._inputs = self._with_added(self._found())
+        return self._inputs
+
+    def keep(self, inputs: RunInputs | None = None) -> None:
+        """Record the inputs of a task that is not built in, which cannot be made again from its name.
+
+        Args:
+            inputs: those that were drawn already; None to draw them.
+        """
+        recorder, state, task = self.recorder, self.recorder.state, self.task
+        if state.task["builtin"] or state.inputs is not None or state.source is not None:
+            self._inputs = None if inputs is None else self._with_added(inputs)
+            return
+        found = inputs or draw(task, recorder.sizes, state.seed, recorder.imported_inputs())
+        data: dict[str, Any] = {"pool": len(found.pool)}
+        source = task.source_of_inputs() if isinstance(task, CandidateTask) else None
+        if source is None:
+            data["inputs"] = self._write(INPUTS, stacked(found))
+        else:
+            data["source"] = source
+        if isinstance(task, CandidateTask) and task.digest is not None:
+            data["checksums"] = self._write(CHECKSUMS, task.digest.checksums)
+        recorder.record("inputs", **data)
+        self._inputs = found
+
+    def add(self, candidates: ArrayLike) -> int:
+        """Add candidates ``(n, in_channels, *finest grid)`` to the pool; they are on disk before this is recorded."""
+        task, tests = self.task, self.inputs.test
+        rows: Rows = as_rows(candidates) or task.checked_input(_with_channel(candidates, task), task.levels - 1)
+        if not len(rows):
+            raise RunError("run: add_candidates got no candidates. Give (n, in_channels, *finest grid), n at least 1.")
+        for part, values in blocks(rows):
+            checked = task.checked_input(values, task.levels - 1)
+            known = np.flatnonzero(same_inputs(checked, tests).any(axis=1))
+            if len(known):
+                raise RunError(
+                    f"run: candidate {part.start + int(known[0])} is a test input, which is never trained on. Leave it "
+                    "out."
+                )
+        name = candidates_array(len(self.recorder.state.added))
+        self.recorder.record("candidates", inputs=self._write(name, rows))
+        self._inputs = None
+        return len(rows)
+
+    def check(self) -> None:
+        """Raise :class:`TaskError` unless the task's inputs are those that the run began with."""
+        state, task = self.recorder.state, self.task
+        recorded = state.task.get("inputs")
+        if not isinstance(task, CandidateTask):
+            return
+        if recorded is None or task.inputs is None:
+            if task.identity is None and state.inputs is not None:
+                self._check_drawn()
+            return
+        source = task.source_of_inputs()
+        if source is not None and state.source is not None and unchanged(source, state.source):
+            return
+        assert task.digest is not None, "there are inputs"
+        if task.digest.sha256 != recorded["sha256"]:
+            before = self.recorder.ledger.read_array(state.checksums) if state.checksums else np.zeros(0)
+            raise _different(task.name, before, task.digest.checksums)
+
+    def _check_drawn(self) -> None:
+        """The same for inputs without a digest: draw them again, and compare."""
+        state, recorder = self.recorder.state, self.recorder
+        assert state.inputs is not None, "there are inputs"
+        before = MappedRows(map_array(recorder.ledger.folder, state.inputs))
+        now = stacked(draw(self.task, recorder.sizes, state.seed, recorder.imported_inputs()))
+        same = before.shape == now.shape and all(
+            np.allclose(now[part], values, rtol=0, atol=_SAME * float(np.abs(values).max()))
+            for part, values in blocks(before)
+        )
+        if not same:
+            name = self.task.name
+            raise _different(name, digest_inputs(before, name).checksums, digest_inputs(now, name).checksums)
+
+    def _found(self) -> RunInputs:
+        recorder, state = self.recorder, self.recorder.state
+        imported = recorder.imported_inputs()
+        if state.inputs is None:
+            return draw(self.task, recorder.sizes, state.seed, imported)
+        values = MappedRows(map_array(recorder.ledger.folder, state.inputs))
+        return unstacked(values, self.task, recorder.sizes, imported)
+
+    def _with_added(self, inputs: RunInputs) -> RunInputs:
+        added = self.recorder.state.added
+        if not added:
+            return inputs
+        folder = self.recorder.ledger.folder
+        pool = JoinedRows([inputs.pool, *(MappedRows(map_array(folder, array)) for array in added)])
+        return RunInputs(inputs.initial, pool, inputs.test, inputs.imported)
+
+    def _write(self, name: str, rows: Rows) -> dict[str, Any]:
+        if isinstance(rows, np.ndarray):
+            return self.recorder.ledger.write_array(name, rows).as_json()
+        parts = (values for _, values in blocks(rows))
+        return write_blocks(self.recorder.ledger.folder, name, rows.shape, parts).as_json()
+
+
+def stored_inputs(ledger: Ledger, state: RunState) -> Rows | None:
+    """The inputs of a task that is not built in, as a run found them; None if it has none."""
+    if state.inputs is not None:
+        return MappedRows(map_array(ledger.folder, state.inputs))
+    if state.source is None:
+        return None
+    name, recorded = state.task["name"], state.task["inputs"]
+    rows = reopened(state.source, name)
+    now = rows.description()
+    if now is None or not unchanged(now, state.source):
+        digest = digest_inputs(rows, name)
+        if digest.sha256 != recorded["sha256"]:
+            before = ledger.read_array(state.checksums) if state.checksums else np.zeros(0)
+            raise _different(f"{name}: {state.source['file']}", before, digest.checksums)
+    return rows
+
+
+def pool_of(state: RunState, initial: int, test: int, endless: int) -> int:
+    """How many candidates a run has, as its ledger tells."""
+    added = sum(array.shape[0] for array in state.added)
+    if state.pool is not None:
+        return state.pool + added
+    return (endless if state.inputs is None else state.inputs.shape[0] - initial - test) + added
+
+
+def _different(name: str, before: Array, now: Array) -> TaskError:
+    return TaskError(
+        f"{name}: its inputs are not those that the run began with: {describe_change(before, now)}. Give the same "
+        "inputs, or begin a new run."
+    )
+
+
+def _with_channel(candidates: ArrayLike, task: Task) -> Any:
+    values = np.asarray(candidates)
+    shape = task.resolutions[-1]
+    return values[:, None] if task.in_channels == 1 and values.shape[1:] == shape else values
