@@ -1,9 +1,11 @@
 """The names that people start with."""
 
 import logging
+import re
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +30,9 @@ def test_importing_it_imports_nothing_heavy():
 def test_types_ship_and_logging_is_silent_by_default():
     assert files("mrafno").joinpath("py.typed").is_file()
     assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("mrafno").handlers)
+
+
+def test_no_message_advises_to_install_a_package_of_this_name_from_an_index():
+    """Whatever has the name there is not this package."""
+    for path in Path(mrafno.__file__).parent.rglob("*.py"):
+        assert not re.search(r"pip install [\"']?mrafno", path.read_text(encoding="utf-8")), path

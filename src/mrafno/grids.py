@@ -60,12 +60,21 @@ class Domain:
     """What a surrogate knows of a problem: its functions and grids, and nothing of solvers or costs.
 
     ``grids`` are coarse to fine; ``zero_boundary`` tells, per axis, whether outputs vanish at its (start, end).
+    ``parameters`` are the names of the last input channels, which are constant; of them ``log_parameters`` are positive
+    and seen on a logarithmic scale.
     """
 
     in_channels: int
     out_channels: int
     grids: tuple[Grid, ...]
     zero_boundary: tuple[tuple[bool, bool], ...]
+    parameters: tuple[str, ...] = ()
+    log_parameters: tuple[str, ...] = ()
+
+    @property
+    def function_channels(self) -> int:
+        """Number of functions in an input."""
+        return self.in_channels - len(self.parameters)
 
     @property
     def levels(self) -> int:

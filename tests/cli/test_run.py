@@ -289,3 +289,23 @@ def test_another_task_is_refused(finished):
     result = mrafno("resume", finished, "--task", "burgers")
     assert result.exit_code == 1
     assert result.stderr.startswith("error: burgers: it is not the task that the run began with; different: name")
+
+
+def test_a_folder_that_holds_a_run_is_refused_before_anything_else(finished):
+    """The task, which does not exist, is not looked for."""
+    result = mrafno("run", "no/such/file.py:task", "--out", finished)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: run {finished} exists already. Go on with it (mrafno resume {finished}")
+    result = mrafno("create", "burgers", "--out", finished, "--setting", "initial=1")
+    assert "exists already" in result.stderr
+
+
+def test_a_task_file_that_moved_is_asked_for(tmp_path, solver):
+    folder = tmp_path / "run"
+    assert mrafno("run", f"{solver}:task", "--out", folder, *TINY, "--steps", 1).exit_code == 0
+    solver.rename(tmp_path / "elsewhere.py")
+    result = mrafno("resume", folder, "--steps", 2)
+    assert result.exit_code == 1
+    assert f"its task came from {solver}:task, and there is no {solver} any more" in result.stderr
+    assert f"mrafno resume {folder} --task FILE.py:task" in result.stderr
+    assert mrafno("resume", folder, "--steps", 2, "--task", f"{tmp_path}/elsewhere.py:task").exit_code == 0

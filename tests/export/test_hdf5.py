@@ -119,5 +119,5 @@ def test_a_damaged_array_leaves_no_file(tmp_path):
 
 def test_a_missing_extra_is_named(made, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ExportError, match=r"pip install 'mrafno\[hdf5\]'"):
+    with pytest.raises(ExportError, match=r"pip install h5py"):
         export_hdf5(made[0], tmp_path / "file.h5")

@@ -13,7 +13,7 @@ from mrafno.report.images import write_images
 
 def test_without_kaleido_the_error_names_the_extra(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MrafnoError, match=r"pip install 'mrafno\[images\]'"):
+    with pytest.raises(MrafnoError, match=r"pip install kaleido"):
         write_images(tmp_path, [("One", "", go.Figure())])
 
 

@@ -53,7 +53,7 @@ def test_every_method_makes_a_run(tmp_path, method):
         check_run(run, 6)
 
 
-METHODS3 = ("mra-u", "mra-uhat", "mra-auto", "random-mix", "coreset-mix")
+METHODS3 = ("mra-u", "mra-uhat", "mra-auto", "random-mix", "coreset-mix", "lcmd-mix")
 
 
 @pytest.mark.parametrize("method", METHODS3)

@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from mrafno.acquisition import Coreset, Information, MultilevelGain, RandomChoice
+from mrafno.acquisition import Coreset, Information, LargestClusterMaxDist, MultilevelGain, RandomChoice
 from mrafno.errors import AcquisitionError, RunError
 from mrafno.run import methods
 from mrafno.run.methods import METHODS, Method, get_method
@@ -17,7 +17,7 @@ from mrafno.surrogate.spec import SurrogateSpec
 
 NAMES = (
     "mra-u", "mra-uhat", "mr-predvar", "mr-dropout", "random-low", "random-high", "random-mix", "coreset-low",
-    "coreset-high", "coreset-mix", "mra-auto",
+    "coreset-high", "coreset-mix", "lcmd-low", "lcmd-high", "lcmd-mix", "mra-auto",
 )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ class Plain:
         return np.ones((len(context.candidates), context.levels))
 
 
-def test_the_eleven_methods():
+def test_the_methods():
     assert set(METHODS) == set(NAMES)
     for name in NAMES:
         assert get_method(name).name == name
@@ -50,6 +50,7 @@ def test_the_eleven_methods():
     for levels in ("low", "high", "mix"):
         assert METHODS[f"random-{levels}"].acquisition == RandomChoice(levels)
         assert METHODS[f"coreset-{levels}"].acquisition == Coreset(levels)
+        assert METHODS[f"lcmd-{levels}"].acquisition == LargestClusterMaxDist(levels)
 
 
 def test_an_unknown_name_is_answered_with_the_near_one():
@@ -58,8 +59,8 @@ def test_an_unknown_name_is_answered_with_the_near_one():
 
 
 def test_the_table_in_the_docstring_agrees():
-    rows = [line for line in methods.__doc__.splitlines() if re.match(r"(mra|mr|random|coreset)-", line)]
-    assert len(rows) == 7
+    rows = [line for line in methods.__doc__.splitlines() if re.match(r"(mra|mr|random|coreset|lcmd)-", line)]
+    assert len(rows) == 8
     for row in rows:
         name, acquisition, rule, per_cost, _ = re.split(r"\s{2,}", row, maxsplit=4)
         for method in (m for m in METHODS.values() if re.fullmatch(name.replace("\\*", ".*"), m.name)):
@@ -69,14 +70,14 @@ def test_the_table_in_the_docstring_agrees():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_sample_is_enough_for_random_and_coreset_choice_only(name):
+def test_one_sample_is_enough_for_random_choice_and_distances_only(name):
     method = get_method(name)
     assert method.spec().inference == ("dropout" if name == "mr-dropout" else "ensemble")
     assert method.spec("sgld").inference == "sgld"
-    if name.startswith(("random", "coreset")):
+    if name.startswith(("random", "coreset", "lcmd")):
         assert method.spec("point").inference == "point"
     else:
-        with pytest.raises(AcquisitionError, match=f"{name}: its acquisition compares .* random or coreset"):
+        with pytest.raises(AcquisitionError, match=f"{name}: its acquisition compares .* random, coreset or lcmd"):
             method.spec("point")
 
 

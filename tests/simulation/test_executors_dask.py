@@ -209,5 +209,5 @@ def test_a_scheduler_that_is_not_there(monkeypatch):
 
 def test_without_dask(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MrafnoError, match=r"pip install 'mrafno\[dask\]'"):
+    with pytest.raises(MrafnoError, match=r"pip install distributed"):
         dask_executor()

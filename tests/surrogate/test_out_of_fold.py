@@ -76,7 +76,7 @@ def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
 
 
 def test_without_out_of_fold_examples_there_is_no_coverage():
-    surrogate, _, _ = fitted((2, 2))
+    surrogate, _, _ = fitted((1, 1))
     assert (surrogate.out_of_fold_count, surrogate.coverage) == (0, {})
 
 

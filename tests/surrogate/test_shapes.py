@@ -1,10 +1,12 @@
 """Inputs as people have them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from mrafno.errors import SurrogateError
-from mrafno.surrogate.shapes import as_functions
+from mrafno.surrogate.shapes import as_inputs
 from tests import small_surrogates
 
 
@@ -14,14 +16,14 @@ from tests import small_surrogates
 )
 def test_one_channel(shape, expected):
     values = np.random.default_rng(0).normal(size=shape)
-    found = as_functions(values.tolist(), small_surrogates.DOMAINS[1])
+    found = as_inputs(values.tolist(), small_surrogates.DOMAINS[1])
     assert (found.shape, found.dtype) == (expected, np.float64)
     np.testing.assert_array_equal(found.ravel(), values.ravel())
 
 
 @pytest.mark.parametrize(("shape", "expected"), [((3, 2, 5, 6), (3, 2, 5, 6)), ((2, 5, 6), (1, 2, 5, 6))])
 def test_several_channels(shape, expected):
-    assert as_functions(np.ones(shape, dtype=np.int32), small_surrogates.DOMAINS[2]).shape == expected
+    assert as_inputs(np.ones(shape, dtype=np.int32), small_surrogates.DOMAINS[2]).shape == expected
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def test_several_channels(shape, expected):
 )
 def test_what_is_no_input(dim, values, said):
     with pytest.raises(SurrogateError, match=said):
-        as_functions(values, small_surrogates.DOMAINS[dim])
+        as_inputs(values, small_surrogates.DOMAINS[dim])
 
 
 def test_a_surrogate_takes_them_all():
@@ -53,3 +55,40 @@ def test_a_surrogate_takes_them_all():
     assert expected.mean.shape == expected.std.shape == (1, 1, 20)
     for f in (x, x[None], list(x)):
         np.testing.assert_array_equal(surrogate.predict(f).samples, expected.samples)
+
+
+MIXED = replace(small_surrogates.DOMAINS[1], in_channels=3, parameters=("nu", "a"), log_parameters=("nu",))
+ONLY = replace(MIXED, in_channels=2)
+
+
+def test_parameters_beside_functions_and_in_them():
+    f, values = np.arange(14.0).reshape(2, 1, 7), np.array([[1.0, -2.0], [3.0, 4.0]])
+    found = as_inputs(f, MIXED, values)
+    np.testing.assert_array_equal(found[:, 0], f[:, 0])
+    np.testing.assert_array_equal(found[:, 1:, 3], values)
+    np.testing.assert_array_equal(as_inputs(found, MIXED), found)
+    np.testing.assert_array_equal(as_inputs(f[0, 0], MIXED, {"a": [-2, 4], "nu": 1.0})[:, 1:, 0], [[1, -2], [1, 4]])
+    np.testing.assert_array_equal(as_inputs(f, MIXED, [1.0, -2.0])[:, 1:, 0], [[1, -2], [1, -2]])
+
+
+def test_parameters_only_are_on_the_finest_grid_or_the_one_that_is_wanted():
+    assert as_inputs(None, ONLY, [[1.0, 2.0]]).shape == (1, 2, 11)
+    assert as_inputs(None, ONLY, [[1.0, 2.0]], (5,)).shape == (1, 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("domain", "f", "parameters", "said"),
+    [
+        (MIXED, None, None, r"there are no inputs\. Give parameters= \(nu, a\)"),
+        (MIXED, None, [1.0, 2.0], "functions and parameters. Give both"),
+        (ONLY, np.ones((1, 1, 7)), [1.0, 2.0], "parameters only. Leave f out"),
+        (small_surrogates.DOMAINS[1], np.ones(7), [1.0], "have no parameters"),
+        (small_surrogates.DOMAINS[1], None, None, r"Give f, an array of functions"),
+        (MIXED, np.ones((2, 1, 7)), np.ones((3, 2)), "2 functions and 3 parameters"),
+        (MIXED, np.ones(7), [0.0, 1.0], "nu is 0, but it is positive in all training inputs"),
+        (MIXED, np.arange(42.0).reshape(2, 3, 7), None, "nu of input 0 is a parameter, but changes"),
+    ],
+)
+def test_parameters_that_are_refused(domain, f, parameters, said):
+    with pytest.raises(SurrogateError, match=said):
+        as_inputs(f, domain, parameters)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mrafno.errors import SimulationError, TaskError
-from mrafno.tasks import TASKS, FunctionTask, get_task
+from mrafno.tasks import TASKS, FunctionTask, Task, get_task
 from mrafno.tasks.base import power_law_costs
 
 # Small meshes, so that every task answers in milliseconds; the checks are the same on any.
@@ -233,3 +233,20 @@ def test_costs_follow_a_power_of_the_mesh():
 
 def test_the_repr_names_the_task_and_its_meshes():
     assert repr(get_task("darcy3")) == "<Darcy darcy3: 32x32, 64x64, 128x128>"
+
+
+def test_a_task_without_name_or_layout_says_what_to_set():
+    class Bare(Task):
+        configuration = None
+
+        def _sample(self, indices, seed):
+            raise NotImplementedError
+
+        def _solve(self, f, level):
+            raise NotImplementedError
+
+    with pytest.raises(TaskError, match=r"Bare: it has no name and no layout. Set name, a text, and layout, .*nodes"):
+        Bare((5, 9), (1, 4))
+    Bare.name = "bare"
+    with pytest.raises(TaskError, match="Bare: it has no layout"):
+        Bare((5, 9), (1, 4))

@@ -187,3 +187,66 @@ def test_bad_timeouts_are_refused(command, timeout):
 def test_the_command_is_part_of_the_identity(command):
     assert command("").identity is None
     assert command("", version="1").identity != command("", ("{input}", "{output}", "-v"), version="1").identity
+
+
+def test_an_executable_is_given_parameters_as_a_file_and_by_name(command):
+    body = (
+        "p = np.load(sys.argv[3])\nassert p.tolist() == [float(sys.argv[4]), float(sys.argv[5])]\n"
+        "np.save(target, p[0] * np.load(source) + p[1])"
+    )
+    values = {"nu": 1 / np.arange(3.0, 9.0), "shift": np.arange(6)}
+    task = command(body, ("{input}", "{output}", "{parameters}", "{nu}", "{shift}"), parameters=values)
+    f = task.sample(2)
+    functions, numbers = task.split(f)
+    np.testing.assert_array_equal(task.solve(f, 1), numbers[:, :1, None] * functions + numbers[:, 1:, None])
+
+
+def test_an_executable_of_parameters_only():
+    program = "import sys, numpy as np; np.save(sys.argv[1], np.full(17, float(sys.argv[2])))"
+    words = [sys.executable, "-c", program, "{output}", "{a}"]
+    task = CommandTask(words, parameters={"a": [0.1, 0.2]}, resolutions=(17,), costs=(1,))
+    f = task.sample(2)
+    np.testing.assert_array_equal(task.solve(f, 0), f)
+
+
+@pytest.mark.parametrize(
+    ("words", "names", "message"),
+    [
+        ("solver {input} {output}", ("a", "b"), r"does not name \{a\}\. .* or \{parameters\}, a file with all of them"),
+        ("solver {input} {output} {a}", ("a", "b"), r"does not name \{b\}"),
+        ("solver {output} {parameters}", ("a", "b"), r"does not name \{input\}"),
+        ("solver {input} {output} {level}", ("level", "b"), r"\{level\} stands for something else.*Rename"),
+    ],
+)
+def test_parameters_that_a_command_does_not_use_are_refused(inputs, words, names, message):
+    with pytest.raises(TaskError, match=message):
+        CommandTask(words, inputs, (17,), (1,), parameters=np.ones((6, 2)), parameter_names=names)
+
+
+@pytest.mark.parametrize(
+    ("command", "operators"),
+    [
+        ("cat {input} > {output}", [">"]),
+        ("cat {input}|sort >{output}", ["|", ">"]),
+        ("solve {input} {output} 2>&1 ; rm log", [">&", ";"]),
+        ("solve {input} {output} &", ["&"]),
+    ],
+)
+def test_a_command_that_needs_a_shell_is_refused_with_a_way_to_have_one(command, operators):
+    with pytest.raises(TaskError) as caught:
+        CommandTask(command, np.eye(9), (5, 9), (1, 4))
+    assert f"has {' and '.join(operators)}, which only a shell understands" in str(caught.value)
+    assert f'["sh", "-c", {command!r}]' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["awk '$1 > 2' {input} {output}", 'solve --k="a;b" {input} {output}', r"find -exec x \; {input} {output}"],
+)
+def test_operators_in_quotes_are_words(command):
+    assert CommandTask(command, np.eye(9), (5, 9), (1, 4)).command[-1] == "{output}"
+
+
+def test_a_shell_that_is_named_runs_the_command():
+    task = CommandTask(["sh", "-c", "cat {input} > {output}"], np.eye(9), (5, 9), (1, 4))
+    np.testing.assert_array_equal(task.solve(np.ones((1, 1, 9)), 1), np.ones((1, 1, 9)))

@@ -10,7 +10,7 @@ from mrafno._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from mrafno.acquisition.base import Acquisition, Choice, Context, MeshRule, scorer
-    from mrafno.acquisition.baselines import Coreset, RandomChoice
+    from mrafno.acquisition.baselines import Coreset, LargestClusterMaxDist, RandomChoice
     from mrafno.acquisition.cost import annealed_cost, decay
     from mrafno.acquisition.information import (
         entropy,
@@ -37,6 +37,7 @@ __all__ = [
     "Context",
     "Coreset",
     "Information",
+    "LargestClusterMaxDist",
     "MeshRule",
     "MultilevelGain",
     "PoolGrams",
@@ -60,7 +61,7 @@ __all__ = [
 
 _MODULES = {
     "base": ("Acquisition", "Choice", "Context", "MeshRule", "scorer"),
-    "baselines": ("Coreset", "RandomChoice"),
+    "baselines": ("Coreset", "LargestClusterMaxDist", "RandomChoice"),
     "cost": ("annealed_cost", "decay"),
     "information": ("entropy", "gram", "log_det_identity_plus", "mean_information", "mutual_information"),
     "mesh_rule": ("MultilevelGain",),

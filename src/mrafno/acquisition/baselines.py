@@ -1,12 +1,13 @@
-"""Baselines: random choice, and the input farthest from those already used. Their scores are not divided by costs."""
+"""Choices by chance, and by distance to the inputs already used. Their scores are not divided by costs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from mrafno.acquisition.base import Choice, Context, Indices
+from mrafno.acquisition.base import Choice, Context
+from mrafno.acquisition.nearest import NearestUsed
 from mrafno.errors import AcquisitionError
 from mrafno.grids import Array
 
@@ -58,64 +59,43 @@ class Coreset:
 
     def score(self, context: Context, chosen: Sequence[Choice]) -> Array:
         """Scores ``(candidates, levels)``."""
-        if not context.used:
-            raise AcquisitionError("coreset: no input was used yet, so all are equally far. Give initial examples.")
-        nearest = context.once("coreset", _Nearest)
-        rows = context.candidates
-        scores = np.full((len(rows), context.levels), -np.inf)
+        nearest = NearestUsed.of(context, self.name, self.block_size)
+        scores = np.full((len(context.candidates), context.levels), -np.inf)
         for level in allowed_levels(self.levels, context.levels):
-            known, new = nearest.known(rows, level, chosen)
-            used = new if known is not None else [*context.used, *chosen]
-            found = self._squared(context, level, used)
-            squared = found if known is None else np.minimum(known, found)
-            nearest.keep(rows, level, chosen, squared)
-            scores[:, level] = np.sqrt(squared)
+            scores[:, level] = np.sqrt(nearest.distances(context, level, chosen).squared)
         return scores
 
-    def _squared(self, context: Context, level: int, used: Sequence[Choice]) -> Array:
-        """Squared distances ``(candidates,)`` to the nearest of those used."""
-        rows = context.candidates
-        found = np.full(len(rows), np.inf)
-        if not used or not len(rows):
-            return found
-        for part, here in self._blocks(context, rows, level):
-            for other in sorted({choice.level for choice in used}):
-                indices = np.array([choice.candidate for choice in used if choice.level == other], dtype=np.int64)
-                for _, there in self._blocks(context, indices, other):
-                    # |a - b|^2 as a matrix product, from a point nearby so that little cancels.
-                    a, b = here - there[0], there - there[0]
-                    squares = np.sum(a**2, 1)[:, None] + np.sum(b**2, 1) - 2 * a @ b.T
-                    found[part] = np.minimum(found[part], squares.min(1).clip(min=0.0))
-        return found
 
-    def _blocks(self, context: Context, rows: Indices, level: int) -> Iterator[tuple[slice, Array]]:
-        """Flat features of some inputs at a time, with their place among ``rows``."""
-        start, size = 0, 1  # the first input tells how large the others are
-        while start < len(rows):
-            part = slice(start, start + size)
-            values = np.asarray(context.features(level, rows[part]), dtype=np.float64)
-            flat = values.reshape(len(rows[part]), -1)
-            if not np.isfinite(flat).all():
-                raise AcquisitionError(f"coreset: features at level {level} have NaN or infinite values.")
-            yield part, flat
-            start, size = start + size, max(1, self.block_size // flat.shape[1])
+@dataclass(frozen=True)
+class LargestClusterMaxDist:
+    r"""The input farthest from the used ones in the region of inputs that is covered worst.
 
+    Every candidate h belongs to the used input that is nearest to it, at the squared distance :math:`d_h`. Of the used
+    input whose candidates' :math:`d_h` sum to most, the candidate with the largest :math:`d_h` is chosen. Where coreset
+    choice takes outliers one after another, this counts how many candidates a choice is near to.
 
-class _Nearest:
-    """Squared distances found for a batch: a later choice only adds the distances to what was chosen since."""
+    Reference: Holzmueller et al. (2023), "A Framework and Benchmark for Deep Batch Active Learning for Regression",
+    JMLR 24, LCMD.
 
-    def __init__(self) -> None:
-        self._found: dict[int, tuple[Indices, list[Choice], Array]] = {}
+    Args:
+        levels: those that may be chosen; of several, the one with the largest distance.
+        block_size: as of :class:`Coreset`.
+    """
 
-    def known(self, rows: Indices, level: int, chosen: Sequence[Choice]) -> tuple[Array | None, list[Choice]]:
-        """Distances of ``rows`` to a part of what was chosen, and the rest of it; None if they are not known."""
-        if level not in self._found:
-            return None, []
-        before, seen, squared = self._found[level]
-        if list(chosen[: len(seen)]) != seen or not np.isin(rows, before).all():
-            return None, []
-        return squared[np.searchsorted(before, rows)], list(chosen[len(seen) :])
+    levels: Levels = "mix"
+    block_size: int = 40_000_000
+    name = "lcmd"
 
-    def keep(self, rows: Indices, level: int, chosen: Sequence[Choice], squared: Array) -> None:
-        """Keep distances for the next choice."""
-        self._found[level] = rows.copy(), list(chosen), squared
+    def score(self, context: Context, chosen: Sequence[Choice]) -> Array:
+        """Scores ``(candidates, levels)``: positive in the worst covered region only."""
+        nearest = NearestUsed.of(context, self.name, self.block_size)
+        scores = np.full((len(context.candidates), context.levels), -np.inf)
+        for level in allowed_levels(self.levels, context.levels):
+            found = nearest.distances(context, level, chosen)
+            distance = np.sqrt(found.squared)
+            if len(distance):
+                largest = np.bincount(found.nearest, weights=found.squared).argmax()
+                # Candidates of other used inputs come after, for when a budget leaves nothing else.
+                distance = np.where(found.nearest == largest, distance, distance - distance.max())
+            scores[:, level] = distance
+        return scores

@@ -40,9 +40,10 @@ def ask(
 ) -> None:
     """Ask which simulations to run next: writes inputs as .npy files and prints a JSON list of queries.
 
-    Each has id, kind, level, resolution, candidate, step, input (the file: channels and grid in float64) and cost (as
-    the task expects it). There are fewer than N, or none, when the pool or the budget is used up, or when too few
-    examples are told to choose by. Queries that are asked and not told count as running: several people may ask.
+    Each has id, kind, level, resolution, candidate, step, input (the file: channels and grid in float64; null if inputs
+    are parameters only), parameters (by name) and cost (as the task expects it). There are fewer than N, or none, when
+    the pool or the budget is used up, or when too few examples are told to choose by. Queries that are asked and not
+    told count as running: several people may ask.
     """
     from rich.console import Console
 
@@ -89,9 +90,10 @@ def _query_json(run: "Run", query: "Query", place: Path) -> dict[str, Any]:
     from mrafno.errors import LedgerError
     from mrafno.storage.files import to_npy, write_bytes
 
-    path = (place / f"{query.id}.npy").absolute()
+    path = (place / f"{query.id}.npy").absolute() if len(query.functions) else None
     try:
-        write_bytes(path, to_npy(query.f))
+        if path is not None:
+            write_bytes(path, to_npy(query.functions))
     except OSError as error:
         raise LedgerError(
             f"ask: {path} could not be written ({error}). {query.id} is recorded as asked, and its input is also in "
@@ -104,7 +106,8 @@ def _query_json(run: "Run", query: "Query", place: Path) -> dict[str, Any]:
         "resolution": list(run.task.resolutions[query.level]),
         "candidate": query.candidate,
         "step": query.step,
-        "input": str(path),
+        "input": None if path is None else str(path),
+        "parameters": query.parameters,
         "cost": run.task.costs[query.level],
     }
 

@@ -86,6 +86,18 @@ def _from_json(entry: Any, what: What) -> Source:
     return Source(text, None if folder is None else Path(folder), what)
 
 
+def check_there(source: Source, folder: Path) -> None:
+    """Raise if the file or the folder that the call names has been moved or removed."""
+    place = source.place
+    if place is not None and not place.exists():
+        where, _, name = source.text.rpartition(":")
+        now = f"FILE.py:{name}" if source.folder is None else f"{where}:{name}"
+        raise LedgerError(
+            f"run {folder}: its {source.what} came from {source.text}, and there is no {place} any more. Say where it "
+            f"is now: mrafno resume {folder} --{source.what} {now}"
+        )
+
+
 def check_trusted(source: Source, folder: Path) -> None:
     """Raise if code is inside the run's folder: resuming a received run must not execute its code unasked."""
     place = source.place

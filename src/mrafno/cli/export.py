@@ -21,18 +21,28 @@ Level = Annotated[
 
 @app.command(
     epilog="Examples:\n\n`mrafno predict runs/b inputs.npy`\n\n"
+    "`mrafno predict runs/fin -p conductivity=0.2 -p length=3`\n\n"
     "`mrafno predict runs/darcy input.npy --grid 64x64 --out fine.npz --json`"
 )
 def predict(
     folder: Source,
     inputs: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
-            metavar="INPUT.npy",
-            help="Inputs on any grid: (n, channels, *grid), or one as (channels, *grid), or (*grid) of one channel.",
+            metavar="[INPUT.npy]",
+            help="Inputs on any grid: (n, channels, *grid), or one as (channels, *grid), or (*grid) of one channel. "
+            "Left out where inputs are parameters only.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of all inputs; once for each."),
+    ] = None,
+    parameters: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npy", help="The parameters of each input, (n, parameters), in the task's order."),
+    ] = None,
     level: Level = None,
     grid: Annotated[
         str | None,
@@ -48,7 +58,10 @@ def predict(
     """
     from mrafno.export.predict import predict_file, reliability
 
-    found = predict_file(folder, inputs, out, level=level, grid=_shape(grid))
+    if parameter and parameters:
+        raise typer.BadParameter("give one of the two.", param_hint="--parameter or --parameters")
+    numbers = _numbers(parameter) if parameter else parameters
+    found = predict_file(folder, inputs, out, parameters=numbers, level=level, grid=_shape(grid))
     for doubt in found["warnings"]:
         print_stderr(f"warning: {doubt}")
     if as_json:
@@ -69,13 +82,13 @@ def predict(
 def export(
     folder: options.Folder,
     onnx: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The surrogate as ONNX; needs mrafno\\[onnx].")
+        Path | None, typer.Option(metavar="FILE", help="The surrogate as ONNX; needs onnx, onnxscript and onnxruntime.")
     ] = None,
     torch: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The surrogate as a program of torch.export.")
     ] = None,
     hdf5: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="All examples in PDEBench's layout; needs mrafno\\[hdf5].")
+        Path | None, typer.Option(metavar="FILE", help="All examples in PDEBench's layout; needs h5py.")
     ] = None,
     level: Level = None,
 ) -> None:
@@ -116,6 +129,23 @@ def _export_surrogate(folder: Path, onnx: Path | None, torch: Path | None, level
                 f"wrote {path}: f ({shape}) to mean and std; the largest difference from the surrogate is "
                 f"{difference:.1e} of the largest value"
             )
+
+
+def _numbers(texts: list[str]) -> dict[str, float]:
+    """Parameters by name, from texts like ``nu=0.01``."""
+    found: dict[str, float] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            raise typer.BadParameter(
+                f"{text!r} is not a name and a number, like nu=0.01.", param_hint="--parameter"
+            ) from None
+        if name in found:
+            raise typer.BadParameter(f"{name!r} is given twice.", param_hint="--parameter")
+        found[name] = number
+    return found
 
 
 def _shape(text: str | None) -> tuple[int, ...] | None:

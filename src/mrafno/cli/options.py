@@ -208,8 +208,8 @@ OTHER_METHOD = Flag(
 CHOICE = (
     Flag(
         name="method", kind=str, metavar="NAME", panel=_CHOICE, default="mra-auto", complete=complete_method,
-        help="How to choose: mra-u, mra-uhat, mra-auto, mr-predvar, mr-dropout, random-* or coreset-*, where * is low, "
-        "high or mix; or FILE.py:NAME, where NAME is a mrafno.Method.",
+        help="How to choose: mra-u, mra-uhat, mra-auto, mr-predvar, mr-dropout, random-*, coreset-* or lcmd-*, where * "
+        "is low, high or mix; or FILE.py:NAME, where NAME is a mrafno.Method.",
     ),
     CALLBACK,
     Flag(name="seed", kind=int, min=0, metavar="N", panel=_CHOICE, default="0", help="Seed of all random numbers."),

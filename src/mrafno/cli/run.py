@@ -111,7 +111,9 @@ def _created(values: dict[str, Any]) -> "Run":
     from mrafno.cli.call_file import Call, write_call
     from mrafno.cli.loading import Source
     from mrafno.run import Run
+    from mrafno.storage.ledger import Ledger
 
+    Ledger(values["out"]).check_new()  # before anything is loaded or drawn
     source = Source.of(values["task"])
     method = Source.of(values.get("method", "mra-auto"), "method")
     callbacks = tuple(Source.of(text, "callback") for text in values.get("callback", ()))
@@ -130,7 +132,7 @@ def _created(values: dict[str, Any]) -> "Run":
 
 def open_run(folder: Path, call: "Call", last: "Call") -> "Run":
     """A run with its task, method and callbacks; what the run's call file names is checked and printed first."""
-    from mrafno.cli.call_file import check_trusted
+    from mrafno.cli.call_file import check_there, check_trusted
     from mrafno.errors import RunError
     from mrafno.run import Run
     from mrafno.tasks.stored import ExternalTask
@@ -138,6 +140,7 @@ def open_run(folder: Path, call: "Call", last: "Call") -> "Run":
     remembered = {last.source, last.method, *last.callbacks}
     for source in (call.source, call.method, *call.callbacks):
         if source is not None and source.is_code and source in remembered:
+            check_there(source, folder)
             check_trusted(source, folder)
             print_stderr(f"loading the {source.what} from {source.text}, the source in {folder}")
     task = None if call.source is None else call.source.load(by_value="dask" in call.values)

@@ -23,6 +23,7 @@ from mrafno.grids import Array
 from mrafno.simulation.executors import process_pool
 from mrafno.simulation.packing import can_be_imported_elsewhere
 from mrafno.simulation.processes import cores
+from mrafno.simulation.surroundings import undisturbed
 from mrafno.storage.checksum import sha256
 from mrafno.storage.files import write_bytes
 from mrafno.tasks.base import Task
@@ -88,7 +89,7 @@ def solve_examples(
     shape = (task.out_channels, *task.resolutions[level])
     grid = "x".join(map(str, task.resolutions[level]))
     return _produce(
-        task, keys, shape, lambda rows: partial(task.solve, inputs[rows], level),
+        task, keys, shape, lambda rows: partial(undisturbed, task.solve, inputs[rows], level),
         label=f"{task.name}: {grid}", cache=cache, workers=workers, progress=progress,
     )  # fmt: skip
 

@@ -69,26 +69,33 @@ class Dataset:
 class Normaliser:
     """Shift and scale per channel, fitted to training examples only.
 
-    Outputs that vanish on a boundary are not shifted, so that the normalised ones vanish there too.
+    Outputs that vanish on a boundary are not shifted, so that the normalised ones vanish there too. Input channels with
+    ``in_log`` are parameters on a logarithmic scale: mean and standard deviation are those of the logarithm.
     """
 
     in_mean: tuple[float, ...]
     in_std: tuple[float, ...]
     out_mean: tuple[float, ...]
     out_std: tuple[float, ...]
+    in_log: tuple[bool, ...] = ()
 
     @staticmethod
     def fit(data: Dataset) -> "Normaliser":
         """Mean and standard deviation of each channel; every example has the same weight, whatever its grid."""
         if not len(data):
             raise SurrogateError("dataset: there are no examples to learn from.")
-        in_mean, in_std = _moments(data.inputs, centre=True)
-        vanishing = any(any(ends) for ends in data.domain.zero_boundary)
+        domain = data.domain
+        functions = (False,) * domain.function_channels
+        in_log = (*functions, *(name in domain.log_parameters for name in domain.parameters))
+        in_log = in_log if any(in_log) else ()
+        in_mean, in_std = _moments([_logarithms(f, in_log) for f in data.inputs], centre=True)
+        vanishing = any(any(ends) for ends in domain.zero_boundary)
         out_mean, out_std = _moments(data.outputs, centre=not vanishing)
-        return Normaliser(in_mean, in_std, out_mean, out_std)
+        return Normaliser(in_mean, in_std, out_mean, out_std, in_log)
 
     def inputs(self, f: Array) -> Array:
         """Inputs ``(..., in_channels, *grid)`` in normalised units; the channel axis is the second."""
+        f = _logarithms(f, self.in_log)
         return (f - _column(self.in_mean, f.ndim - 2)) / _column(self.in_std, f.ndim - 2)
 
     def outputs(self, y: Array) -> Array:
@@ -115,12 +122,14 @@ class Normaliser:
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return {name: list(getattr(self, name)) for name in ("in_mean", "in_std", "out_mean", "out_std")}
+        names = ("in_mean", "in_std", "out_mean", "out_std", *(("in_log",) if self.in_log else ()))
+        return {name: list(getattr(self, name)) for name in names}
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> "Normaliser":
         """The inverse of :meth:`as_json`."""
-        return Normaliser(**{name: tuple(float(v) for v in values[name]) for name in values})
+        numbers = {name: tuple(float(v) for v in values[name]) for name in values if name != "in_log"}
+        return Normaliser(**numbers, in_log=tuple(map(bool, values.get("in_log", ()))))
 
 
 def _moments(arrays: Sequence[Array], *, centre: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -143,6 +152,16 @@ def _moments(arrays: Sequence[Array], *, centre: bool) -> tuple[tuple[float, ...
     # A constant channel gets the scale 1, or a larger one where rounding of its mean would not be small against 1.
     std = np.where(std > 1e-12 * size, std, np.maximum(1.0, 1e-12 * size))
     return tuple(mean.tolist()), tuple(std.tolist())
+
+
+def _logarithms(f: Array, channels: Sequence[bool]) -> Array:
+    """Inputs ``(n, in_channels, *grid)`` with the logarithm of some channels."""
+    if not any(channels):
+        return f
+    f = f.copy()
+    for channel in np.flatnonzero(channels):
+        f[:, channel] = np.log(f[:, channel])
+    return f
 
 
 def _column(values: Sequence[float], grid_axes: int) -> Array:

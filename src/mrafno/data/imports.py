@@ -3,6 +3,7 @@
 A ``.npz`` file, or a dictionary, with one pair of arrays for every level that has some::
 
     input_0, output_0     (n, channels, *grid of level 0); a single channel's axis may be left out
+    parameters_0          (n, p), where inputs have parameters; input_0 may have them instead, as its last channels
     cost_0                what each cost, (n,), in the task's unit; by default what a simulation of the level costs
     input_1, output_1, ...
 """
@@ -28,6 +29,10 @@ from mrafno.tasks.base import Task, as_numbers
 Examples = Path | str | Mapping[str, ArrayLike]
 
 _ADVICE = "Give a .npz file with input_0, output_0 and so on, as numpy.savez writes it."
+
+
+#: What the names of arrays begin with.
+_WHAT = ("input", "parameters", "output", "cost")
 
 
 @dataclass(frozen=True)
@@ -81,10 +86,13 @@ def write_examples(ledger: Ledger, imported: Sequence[LevelExamples], row: int) 
 
 def _level(arrays: Mapping[str, Any], task: Task, level: int) -> LevelExamples:
     shape = task.resolutions[level]
-    if f"input_{level}" not in arrays:
+    if f"output_{level}" not in arrays:
         f, y = (np.zeros((0, channels, *shape)) for channels in (task.in_channels, task.out_channels))
         return LevelExamples(f, y, np.zeros(0))
-    f = _with_channel(arrays[f"input_{level}"], f"input_{level}", task.in_channels, shape)
+    if f"parameters_{level}" in arrays:
+        f = task.join(_functions(arrays, task, level), arrays[f"parameters_{level}"], level)
+    else:
+        f = _with_channel(arrays[f"input_{level}"], f"input_{level}", task.in_channels, shape)
     y = _with_channel(arrays[f"output_{level}"], f"output_{level}", task.out_channels, shape)
     costs = arrays.get(f"cost_{level}", np.full(len(f), task.costs[level]))
     costs = np.asarray(as_numbers(costs, f"cost_{level}"), dtype=np.float64)
@@ -95,22 +103,30 @@ def _level(arrays: Mapping[str, Any], task: Task, level: int) -> LevelExamples:
     return LevelExamples(task.checked_input(f, level), task.checked_output(y, level, len(f)), costs)
 
 
+def _functions(arrays: Mapping[str, Any], task: Task, level: int) -> NDArray[Any] | None:
+    """The functions of inputs whose parameters are given beside them; None if inputs are parameters only."""
+    if f"input_{level}" not in arrays:
+        return None
+    channels = task.in_channels - len(task.parameters)
+    return _with_channel(arrays[f"input_{level}"], f"input_{level}", channels, task.resolutions[level])
+
+
 def _with_channel(values: ArrayLike, name: str, channels: int, shape: tuple[int, ...]) -> NDArray[Any]:
     array = as_numbers(values, name)
     return array[:, None] if channels == 1 and array.ndim == 1 + len(shape) else array
 
 
 def _check_names(where: str, arrays: Mapping[str, Any], levels: int) -> None:
-    known = [f"{what}_{level}" for level in range(levels) for what in ("input", "output", "cost")]
+    known = [f"{what}_{level}" for level in range(levels) for what in _WHAT]
     for name in arrays:
         if name not in known:
-            if re.fullmatch(r"(input|output|cost)_\d+", str(name)):
+            if re.fullmatch(r"(input|parameters|output|cost)_\d+", str(name)):
                 raise RunError(f"{where}: {name} is of no level; the task has levels 0 to {levels - 1}.")
             raise RunError(f"{where}: unknown name {name!r}. {hint(str(name), known)}")
     for level in range(levels):
-        here = {what for what in ("input", "output", "cost") if f"{what}_{level}" in arrays}
-        if here and not {"input", "output"} <= here:
-            missing = "input" if "input" not in here else "output"
+        here = {what for what in _WHAT if f"{what}_{level}" in arrays}
+        if here and not ("output" in here and here & {"input", "parameters"}):
+            missing = "output" if here & {"input", "parameters"} else "input"
             raise RunError(f"{where}: {missing}_{level} is missing. Inputs and outputs come in pairs.")
 
 

@@ -4,7 +4,8 @@
 
     level-0/ level-1/ ...   one group per mesh, coarse to fine, with the training examples
         tensor                  outputs (n, out_channels, *grid), where PDEBench has (n, time, *grid)
-        nu                      inputs (n, *grid), or (n, in_channels, *grid) if there are several channels
+        nu                      functions of the inputs, (n, *grid), or (n, channels, *grid) if there are several
+        parameters              of the inputs (n, p), where they have some; attribute "names"
         x-coordinate ...        points along each axis, by the axis's name
         cost, seconds           of each example, (n,); seconds are NaN where unknown
         query, origin           of each example: its id; its origin (initial, imported or chosen)
@@ -32,7 +33,7 @@ from mrafno.run.state import QueryRecord
 def export_hdf5(run: RunReader, path: Path | str) -> list[int]:
     """Write all examples of a run; returns the number of training examples of each level."""
     if importlib.util.find_spec("h5py") is None:
-        raise ExportError("export: HDF5 needs h5py, which is not installed here: pip install 'mrafno[hdf5]'")
+        raise ExportError("export: HDF5 needs h5py, which is not installed here: pip install h5py")
     import h5py  # type: ignore[import-untyped,unused-ignore]
 
     path = Path(path)
@@ -46,8 +47,9 @@ def export_hdf5(run: RunReader, path: Path | str) -> list[int]:
         if tests := [q for q in told if q.kind == "test"]:
             _write(file.create_group("test"), run, tests, len(levels) - 1)
         finest = file[f"level-{len(levels) - 1}"]
-        for name in ("tensor", "nu", *_axes(run)):
-            file[name] = h5py.SoftLink(f"{finest.name}/{name}")
+        for name in ("tensor", "nu", "parameters", *_axes(run)):
+            if name in finest:
+                file[name] = h5py.SoftLink(f"{finest.name}/{name}")
     return [len(queries) for queries in levels]
 
 
@@ -59,15 +61,25 @@ def _write(group: Any, run: RunReader, queries: Sequence[QueryRecord], level: in
     group.attrs["cost of one"] = run.costs[level]
     for name, points in zip(_axes(run), grid.axes, strict=True):
         group[name] = points
-    n, several = len(queries), task["in_channels"] > 1
-    channels = (task["in_channels"],) if several else ()
-    nu = group.create_dataset("nu", (n, *channels, *grid.shape), "f8")
+    names = list(task.get("parameter_names") or ())
+    n, channels = len(queries), task["in_channels"] - len(names)
     tensor = group.create_dataset("tensor", (n, task["out_channels"], *grid.shape), "f8")
-    nu.attrs["name"], tensor.attrs["name"] = task["input_name"], task["output_name"]
+    tensor.attrs["name"] = task["output_name"]
+    nu = parameters = None
+    if channels:
+        nu = group.create_dataset("nu", (n, *((channels,) if channels > 1 else ()), *grid.shape), "f8")
+        nu.attrs["name"] = task["input_name"]
+    if names:
+        parameters = group.create_dataset("parameters", (n, len(names)), "f8")
+        parameters.attrs["names"] = names
     for row, query in enumerate(queries):  # one at a time, since all may not fit into memory
-        f, y = run.input(query), run.output(query)
+        (functions, numbers), y = run.split(run.input(query)), run.output(query)
         assert y is not None, f"{query.id} was told"
-        nu[row], tensor[row] = f if several else f[0], y
+        tensor[row] = y
+        if nu is not None:
+            nu[row] = functions if channels > 1 else functions[0]
+        if parameters is not None:
+            parameters[row] = list(numbers.values())
     group.create_dataset("cost", data=[q.cost for q in queries], dtype="f8")
     group.create_dataset("seconds", data=[math.nan if q.seconds is None else q.seconds for q in queries], dtype="f8")
     group.create_dataset("step", data=[q.step or 0 for q in queries], dtype="i8")

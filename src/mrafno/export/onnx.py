@@ -28,7 +28,9 @@ def export_onnx(
     """
     missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
     if missing:
-        raise ExportError(f"export: ONNX needs {', '.join(missing)}, not installed here: pip install 'mrafno[onnx]'")
+        raise ExportError(
+            f"export: ONNX needs {', '.join(missing)}, not installed here: pip install {' '.join(missing)}"
+        )
     check_path(Path(path))
     network = GridSurrogate(surrogate, level)
     content = _model(network, network.about(about or {}))

@@ -10,12 +10,12 @@ from mrafno.data.dataset import Normaliser
 from mrafno.errors import CheckpointError, ExportError
 from mrafno.export.files import check_path, write_file
 from mrafno.grids import Array, Grid, Interpolation, resample
+from mrafno.parameters import ParameterValues
 from mrafno.plot.text import counted, mesh_name
 from mrafno.run.reader import RunReader
 from mrafno.storage.files import read_npy
 from mrafno.storage.layout import is_run
 from mrafno.surrogate import Surrogate
-from mrafno.surrogate.shapes import as_functions
 
 #: Standard deviations that usual inputs reach, and the multiple of the training range that counts as far.
 _USUAL_RANGE, _FAR = 5.0, 3.0
@@ -37,13 +37,20 @@ def open_surrogate(folder: Path) -> tuple[Surrogate, RunReader | None]:
 
 
 def predict_file(
-    folder: Path, inputs: Path, out: Path, *, level: int | None = None, grid: tuple[int, ...] | None = None
+    folder: Path,
+    inputs: Path | None,
+    out: Path,
+    *,
+    parameters: Path | ParameterValues | None = None,
+    level: int | None = None,
+    grid: tuple[int, ...] | None = None,
 ) -> dict[str, Any]:
     """Predict the inputs in a .npy file, and write ``mean`` and ``std`` to a .npz file.
 
     Args:
         folder: of a run or of a checkpoint.
-        inputs: as :meth:`Surrogate.predict` takes them, on any grid.
+        inputs: as :meth:`Surrogate.predict` takes them, on any grid; None if inputs are parameters only.
+        parameters: as :meth:`Surrogate.predict` takes them, or a .npy file with them.
         level: whose solver is imitated; None for the finest.
         grid: points per axis of the outputs, to which inputs are interpolated; None for those of the inputs.
 
@@ -52,7 +59,9 @@ def predict_file(
     """
     surrogate, run = open_surrogate(folder)
     check_path(out, folder)
-    f = as_functions(read_npy(inputs), surrogate.domain)
+    functions = None if inputs is None else read_npy(inputs)
+    numbers = read_npy(parameters) if isinstance(parameters, Path) else parameters
+    f = surrogate.inputs(functions, level, parameters=numbers)
     if grid is not None:
         layout = surrogate.domain.grids[0].layout
         if len(grid) != len(layout) or min(grid) < 2:

@@ -55,8 +55,8 @@ class GridSurrogate(nn.Module):
             raise ExportError(f"export: unknown level {level}; the levels are 0 to {surrogate.domain.levels - 1}.")
         self.surrogate = [surrogate]  # in a list, because it is no submodule
         self.level, self.dtype = level, surrogate.dtype
-        zeros = np.zeros((1, surrogate.domain.in_channels, *surrogate.domain.grids[level].shape))
-        _, self.imitated, self.mesh = surrogate._placed(zeros, level, None)
+        ones = np.ones((1, surrogate.domain.in_channels, *surrogate.domain.grids[level].shape))
+        _, self.imitated, self.mesh = surrogate._placed(ones, level, None)
         self.network, masks = surrogate._network()
         for layer in self.network.modules():
             if isinstance(layer, FourierLayer):
@@ -65,16 +65,24 @@ class GridSurrogate(nn.Module):
             self.register_buffer(f"mask{i}", mask)
         self.masks = len(masks or ())
         assert surrogate.normaliser is not None, "a surrogate with weights has a normaliser"
+        axes = [1] * surrogate.domain.dim
         for name, values in surrogate.normaliser.as_json().items():
-            column = torch.tensor(values, dtype=torch.float64).view(-1, *[1] * surrogate.domain.dim)
-            self.register_buffer(name, column)
+            if name != "in_log":
+                self.register_buffer(name, torch.tensor(values, dtype=torch.float64).view(-1, *axes))
+        self.in_log = surrogate.normaliser.in_log
         self.shift = surrogate.shift + surrogate.normaliser.log_scale
         self.requires_grad_(False).eval().to("cpu")
 
     def forward(self, f: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation."""
         # Normalised in double precision, like the surrogate, so that an offset costs no digits.
-        x = ((f.double() - self.in_mean) / self.in_std).to(self.dtype)
+        values = f.double()
+        if self.in_log:
+            channels = values.unbind(1)
+            values = torch.stack(
+                [torch.log(one) if log else one for one, log in zip(channels, self.in_log, strict=True)], dim=1
+            )
+        x = ((values - self.in_mean) / self.in_std).to(self.dtype)
         masks: Sequence[Tensor] | None = [getattr(self, f"mask{i}") for i in range(self.masks)] or None
         mean, log_var = self.network(x[None], self.mesh, self.imitated, masks=masks)
         mean = mean.double() * self.out_std + self.out_mean
@@ -96,7 +104,12 @@ class GridSurrogate(nn.Module):
         """Random inputs with the mean and standard deviation of the training inputs."""
         shape = (n, len(self.in_mean), *self.mesh.shape)
         draws = np.random.default_rng(n).standard_normal(shape)
+        # Parameters are constant over the grid.
+        count = len(self.surrogate[0].domain.parameters)
+        draws[:, shape[1] - count :] = draws[(slice(None), slice(shape[1] - count, None), *[slice(1)] * len(shape[2:]))]
         values = self.in_mean.numpy() + self.in_std.numpy() * draws
+        for channel in np.flatnonzero(self.in_log):
+            values[:, channel] = np.exp(values[:, channel])
         return np.asarray(values, dtype=str(self.dtype).removeprefix("torch."))
 
     def compare(self, run: Callable[[Array], Sequence[Array]], what: str) -> float:
@@ -132,6 +145,7 @@ class GridSurrogate(nn.Module):
             "grid": list(grid.shape),
             "layout": list(grid.layout),
             "in_channels": surrogate.domain.in_channels,
+            "parameters": list(surrogate.domain.parameters),
             "out_channels": surrogate.domain.out_channels,
             "out_of_fold": surrogate.out_of_fold_count,
             "coverage": surrogate.coverage,

@@ -172,13 +172,17 @@ def _flat(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return found
 
 
-def import_optional(module: str, *, extra: str) -> Any:
-    """Import a package that mrafno installs only as an extra."""
+def import_optional(module: str, *, packages: str) -> Any:
+    """Import a package that mrafno installs only as an extra.
+
+    Args:
+        packages: to install, in the words of pip.
+    """
     try:
         return import_module(module)
     except ImportError as error:
         raise MrafnoError(
-            f"integrations: {module} cannot be imported ({error}). Install it: pip install 'mrafno[{extra}]'"
+            f"integrations: {module} cannot be imported ({error}). Install it: pip install {packages}"
         ) from error
 
 

@@ -47,7 +47,7 @@ class MLflowCallback(LoggingCallback):
         id_file: Path | str | None = None,
         cost_unit: float = 1.0,
     ) -> None:
-        self._mlflow = import_optional("mlflow", extra="mlflow")
+        self._mlflow = import_optional("mlflow", packages="mlflow-skinny alembic sqlalchemy")
         self._client: Any = self._mlflow.MlflowClient(tracking_uri=tracking_uri)
         self.experiment, self.run_name = experiment, run_name
         self.id_file = None if id_file is None else Path(id_file)

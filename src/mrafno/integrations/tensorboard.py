@@ -28,8 +28,8 @@ class TensorBoardCallback(LoggingCallback):
     """
 
     def __init__(self, log_dir: Path | str | None = None, *, cost_unit: float = 1.0) -> None:
-        import_optional("tensorboard", extra="tensorboard")
-        self._writer_class = import_optional("torch.utils.tensorboard", extra="tensorboard").SummaryWriter
+        import_optional("tensorboard", packages="tensorboard")
+        self._writer_class = import_optional("torch.utils.tensorboard", packages="tensorboard").SummaryWriter
         self.log_dir = None if log_dir is None else Path(log_dir)
         self.cost_unit = check_cost_unit(cost_unit)
         self._writer: Any = None

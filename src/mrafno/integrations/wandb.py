@@ -43,7 +43,7 @@ class WandbCallback(LoggingCallback):
         id_file: Path | str | None = None,
         **options: Any,
     ) -> None:
-        self._wandb = import_optional("wandb", extra="wandb")
+        self._wandb = import_optional("wandb", packages="wandb")
         if mode not in ("offline", "online"):
             raise MrafnoError(f"WandbCallback: unknown mode {mode!r}. Choose offline or online.")
         if mode == "online" and not self._wandb.login(prompt=False, verify=False):

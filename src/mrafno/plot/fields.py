@@ -21,7 +21,7 @@ def task_figure(task: Task, f: Array, outputs: Sequence[Array]) -> go.Figure:
     """One input ``(in_channels, *finest grid)``, its outputs on every level, and coarsest minus finest."""
     axes = [Axes.of_task(task, level) for level in range(task.levels)]
     difference = outputs[0] - resample(outputs[-1], task.grids[-1], task.grids[0])
-    source = f[: len(f) - len(getattr(task, "parameter_names", ()))]
+    source = f[: len(f) - len(task.parameters)]
     panels = []
     if len(source):
         panels.append(Panel(task.input_name, (Layer(axes[-1], source),), {"colorscale": "Cividis"}))

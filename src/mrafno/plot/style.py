@@ -13,7 +13,7 @@ BLUE, ORANGE, GREEN, BLACK = "#0072B2", "#D55E00", "#009E73", "#222222"
 SKY, PURPLE, AMBER, GREY = "#56B4E9", "#CC79A7", "#E69F00", "#767676"
 _MARKERS = (
     "circle", "square", "diamond", "triangle-up", "x", "star", "cross", "triangle-down", "hexagon", "pentagon",
-    "hourglass",
+    "hourglass", "octagon", "hexagram", "star-square",
 )  # fmt: skip
 #: Colour and dash of every method; related methods share a colour.
 _METHODS: dict[str, tuple[str, str]] = {
@@ -28,6 +28,9 @@ _METHODS: dict[str, tuple[str, str]] = {
     "coreset-mix": (SKY, "solid"),
     "coreset-high": (SKY, "dash"),
     "coreset-low": (SKY, "dot"),
+    "lcmd-mix": (GREY, "solid"),
+    "lcmd-high": (GREY, "dash"),
+    "lcmd-low": (GREY, "dot"),
 }
 #: Fill patterns of bars, by level.
 _PATTERNS = ("", "/", "x", ".", "+", "|")

@@ -28,7 +28,7 @@ def write_report(
     Args:
         folders: the runs' directories; every task has its own sections.
         out: the HTML file.
-        images: a folder for the figures as files, which needs the extra ``mrafno[images]``.
+        images: a folder for the figures as files, which needs kaleido.
         formats: of the images: ``svg``, ``pdf``, ``png``.
         errors: for several runs, the errors to reach; round numbers by default.
     """

@@ -25,7 +25,7 @@ def write_images(folder: Path, sections: Sequence[Section], formats: Sequence[st
     if importlib.util.find_spec("kaleido") is None:
         raise MrafnoError(
             "images: writing figures needs kaleido, which is not installed. Install it with "
-            "pip install 'mrafno[images]', and Chrome or Chromium if there is none."
+            "pip install kaleido, and Chrome or Chromium if there is none."
         )
     import plotly.io  # late, because it looks for kaleido when it is imported
 

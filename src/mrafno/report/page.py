@@ -29,6 +29,11 @@ _UTILITIES = {
         f"Mean predictive variance of an output's values, in normalised units. {_BEST}",
     ),
     "coreset": ("distance", f"Distance from the nearest input already used, in the surrogate's last layer. {_BEST}"),
+    "lcmd": (
+        "distance",
+        "Distance from the nearest input already used, in the surrogate's last layer, of the farthest candidate in the "
+        "region where distances sum to most.",
+    ),
     "auto": (
         "û (nats)",
         "The method first chooses a mesh, by the error reduction per cost. Shown is û, the mean "

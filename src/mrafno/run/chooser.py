@@ -110,7 +110,8 @@ class Chooser:
             if screen is None:
                 return self._pool_grams(surrogate, state)
             waiting = [q.row for q in (*state.not_trained_on, *state.running) if q.kind == "pool"]
-            return screen.grams(np.union1d(np.union1d(candidates, candidates if targets is None else targets), waiting))
+            rows = [candidates, candidates if targets is None else targets, np.array(waiting, dtype=np.int64)]
+            return screen.grams(np.unique(np.concatenate(rows)))
 
         weights = annealed_cost(
             self.task.costs, step - 1, schedule=s.schedule, rate=s.alpha, renormalise=s.renormalise

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mrafno.data.pool import RunInputs, draw, same_inputs, stacked, unstacked
+from mrafno.data.pool import RunInputs, check_pool, draw, same_inputs, stacked, unstacked
 from mrafno.errors import RunError, TaskError
 from mrafno.grids import Array
 from mrafno.run.recorder import Recorder
@@ -13,10 +13,11 @@ from mrafno.run.state import RunState
 from mrafno.storage.large_arrays import map_array, write_blocks
 from mrafno.storage.layout import CHECKSUMS, INPUTS, candidates_array
 from mrafno.storage.ledger import Ledger
-from mrafno.tasks.base import Task
+from mrafno.tasks.base import Task, as_numbers
 from mrafno.tasks.candidates import CandidateTask
 from mrafno.tasks.digest import describe_change, digest_inputs
 from mrafno.tasks.rows import JoinedRows, MappedRows, Rows, as_rows, blocks, reopened, unchanged
+from mrafno.tasks.stored import ExternalTask
 
 #: Inputs of runs without a digest are the same if they differ by less than this share of their largest value.
 _SAME = 1e-9
@@ -61,12 +62,13 @@ class InputStore:
         if isinstance(task, CandidateTask) and task.digest is not None:
             data["checksums"] = self._write(CHECKSUMS, task.digest.checksums)
         recorder.record("inputs", **data)
+        check_pool(task, recorder.sizes, found)
         self._inputs = found
 
     def add(self, candidates: ArrayLike) -> int:
         """Add candidates ``(n, in_channels, *finest grid)`` to the pool; they are on disk before this is recorded."""
         task, tests = self.task, self.inputs.test
-        rows: Rows = as_rows(candidates) or task.checked_input(_with_channel(candidates, task), task.levels - 1)
+        rows = _with_channel(candidates, task)
         if not len(rows):
             raise RunError("run: add_candidates got no candidates. Give (n, in_channels, *finest grid), n at least 1.")
         for part, values in blocks(rows):
@@ -86,8 +88,8 @@ class InputStore:
         """Raise :class:`TaskError` unless the task's inputs are those that the run began with."""
         state, task = self.recorder.state, self.task
         recorded = state.task.get("inputs")
-        if not isinstance(task, CandidateTask):
-            return
+        if not isinstance(task, CandidateTask) or isinstance(task, ExternalTask):
+            return  # what is not given comes from the run itself
         if recorded is None or task.inputs is None:
             if task.identity is None and state.inputs is not None:
                 self._check_drawn()
@@ -169,7 +171,15 @@ def _different(name: str, before: Array, now: Array) -> TaskError:
     )
 
 
-def _with_channel(candidates: ArrayLike, task: Task) -> Any:
-    values = np.asarray(candidates)
-    shape = task.resolutions[-1]
-    return values[:, None] if task.in_channels == 1 and values.shape[1:] == shape else values
+def _with_channel(candidates: ArrayLike, task: Task) -> Rows:
+    """Candidates as rows; the axis of a single channel may be left out."""
+    rows: Any = as_rows(candidates)
+    if rows is None:
+        rows = as_numbers(candidates, f"{task.name}: the array of candidates")
+    if task.in_channels != 1 or rows.shape[1:] != task.resolutions[-1]:
+        found: Rows = rows
+    elif isinstance(rows, np.ndarray):
+        found = rows[:, None]
+    else:
+        found = rows.reshaped((len(rows), 1, *rows.shape[1:]))
+    return found

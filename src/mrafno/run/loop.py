@@ -6,15 +6,14 @@ results arrive. Asynchronous ones ask again whenever a worker is free, knowing w
 
 import contextlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from mrafno.data.cache import solve_examples
-from mrafno.errors import CallbackError, FailuresError, LedgerError, MrafnoError, RunError, SimulationError, sentence
+from mrafno.errors import CallbackError, FailuresError, LedgerError, MrafnoError, SimulationError, sentence
 from mrafno.run.answers import OPEN, Answer, leave_answer
+from mrafno.run.goals import Goals, SimulationOptions
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
 from mrafno.run.state import QueryRecord, RunState
@@ -42,44 +41,6 @@ class Watcher(Protocol):
 Ask = Callable[[int, float | None, Watcher], list[Query]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Goals:
-    """What ends an advance; of several, the first that is reached.
-
-    Attributes:
-        steps: chosen examples that the run has in all.
-        budget: cost of the chosen examples in all; it is never exceeded.
-        target: relative error that the run's own estimate is below; see :attr:`RunState.bound`.
-    """
-
-    steps: int | None = None
-    budget: float | None = None
-    target: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulationOptions:
-    """How simulations run.
-
-    Attributes:
-        executor: what runs simulations, or what makes such a thing again when its workers die; None for this process.
-        workers: simulations that run at a time in an asynchronous run.
-        asynchronous: ask again as soon as a worker is free, instead of after a whole batch.
-        limit: seconds after which a simulation is ended, with everything it started.
-        isolate: simulate in child processes, so that a crash is a failed simulation.
-        memory: bytes that a simulation may take, in a child process.
-        max_failure_rate: share of the simulations that may fail before the run stops.
-    """
-
-    executor: Executor | Callable[[], Executor] | None = None
-    workers: int = 1
-    asynchronous: bool = False
-    limit: float | None = None
-    isolate: bool = False
-    memory: int | None = None
-    max_failure_rate: float = 0.5
-
-
 class Loop:
     """Advances a run to its goals.
 
@@ -103,7 +64,7 @@ class Loop:
         self.ask, self.goals, self.options, self.watch = ask, goals, options, watch
         #: Why simulations of this advance failed; None for those that did not.
         self._results: list[str | None] = []
-        self._here = options.executor is None
+        self._here = options.runner is None
 
     @property
     def state(self) -> RunState:
@@ -121,7 +82,7 @@ class Loop:
         o, folder = self.options, self.recorder.ledger.folder
         # In this process a result is recorded as soon as it is there, so it need not be spooled.
         spool = None if self._here else folder / SPOOL
-        executor = o.executor or InProcess()
+        executor = o.runner or InProcess()
         scheduler = Scheduler(self.task, executor, limit=o.limit, isolate=o.isolate, memory=o.memory, spool=spool)
         try:
             self._collect_spooled()
@@ -320,14 +281,3 @@ class Loop:
             if observation.output is not None and self.state.queries[id].status in ("running", "expired"):
                 self.session.tell(id, observation.output, seconds=observation.seconds)
         clear_spool(folder, list(found))
-
-
-def check_goals(goals: Goals, inference: str) -> None:
-    """Raise if a goal cannot be reached."""
-    if goals.steps is not None and goals.steps < 0:
-        raise RunError(f"run: cannot advance to {goals.steps} steps.")
-    if goals.target is not None and inference != "ensemble":
-        raise RunError(
-            "run: the run estimates its own error by the networks of an ensemble, each of which leaves examples out. "
-            f"Leave target out, or choose inference ensemble instead of {inference}."
-        )

@@ -9,11 +9,12 @@ mr-predvar    predictive variance  none             yes       mean variance of t
 mr-dropout    u-hat                none             yes       as mra-uhat, with MC dropout in place of the ensemble
 random-\*     random               none             no        any input with the same probability
 coreset-\*    coreset              none             no        the input farthest from those already used
+lcmd-\*       lcmd                 none             no        the input farthest from those used where most are far
 mra-auto      u-hat                multilevel gain  no        first the mesh with the largest gain per cost
 ============  ===================  ===============  ========  ======================================================
 
-``*`` is ``low`` (the coarsest mesh), ``high`` (the finest) or ``mix`` (all). The first ten are those of Li et al.
-(2024); ``mra-auto`` has no rate to tune, see :mod:`mrafno.acquisition.mesh_rule`. A method of one's own is one more
+``*`` is ``low`` (the coarsest mesh), ``high`` (the finest) or ``mix`` (all). Those above LCMD are of Li et al. (2024).
+``mra-auto`` has no rate to tune, see :mod:`mrafno.acquisition.mesh_rule`. A method of one's own is one more
 such object:
 
 .. code-block:: python
@@ -25,7 +26,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from mrafno.acquisition.base import Acquisition, MeshRule
-from mrafno.acquisition.baselines import Coreset, RandomChoice
+from mrafno.acquisition.baselines import Coreset, LargestClusterMaxDist, RandomChoice
 from mrafno.acquisition.informative import Information, PredictiveVariance
 from mrafno.acquisition.mesh_rule import MultilevelGain
 from mrafno.errors import AcquisitionError, RunError, hint
@@ -77,7 +78,7 @@ class Method:
         if spec.inference == "point" and getattr(self.acquisition, "needs_samples", False):
             raise AcquisitionError(
                 f"{self.name}: its acquisition compares the samples of a prediction, and point has one. "
-                "Choose ensemble, dropout, sgld or svi, or a random or coreset method."
+                "Choose ensemble, dropout, sgld or svi, or a random, coreset or lcmd method."
             )
         return spec
 
@@ -125,6 +126,9 @@ METHODS: dict[str, Method] = {
         Method(name="coreset-low", acquisition=Coreset("low")),
         Method(name="coreset-high", acquisition=Coreset("high")),
         Method(name="coreset-mix", acquisition=Coreset("mix")),
+        Method(name="lcmd-low", acquisition=LargestClusterMaxDist("low")),
+        Method(name="lcmd-high", acquisition=LargestClusterMaxDist("high")),
+        Method(name="lcmd-mix", acquisition=LargestClusterMaxDist("mix")),
     )
 }
 

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 
 from mrafno.acquisition.base import Choice
 from mrafno.data.imports import Examples, read_examples, write_examples
-from mrafno.data.pool import PoolSizes, RunInputs, check_pool, draw
+from mrafno.data.pool import PoolSizes, RunInputs, draw
 from mrafno.errors import RunError
 from mrafno.run.callbacks import Callbacks
+from mrafno.run.goals import SimulationOptions, check_costs, check_goals, goals_of
 from mrafno.run.inputs import stored_inputs
-from mrafno.run.loop import Goals, Loop, SimulationOptions, Watcher, check_goals
+from mrafno.run.loop import Loop, Watcher
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome
@@ -89,6 +90,8 @@ class Run:
             device: of the surrogate: ``auto`` (a GPU where there is one), or a torch device.
             settings: those of :class:`RunSettings`.
         """
+        Ledger(path).check_new()
+        check_costs(task)
         chosen = RunSettings.of(**settings)
         known = get_method(method) if isinstance(method, str) else method
         if not isinstance(known, Method):
@@ -120,7 +123,6 @@ class Run:
                 first = len(sizes.initial_levels(task.levels))
                 run.recorder.record("imported", examples=write_examples(ledger, imported, first))
             run.session.store.keep(inputs)
-            check_pool(task, sizes, run.inputs)
         except BaseException:
             ledger.close()
             raise
@@ -159,15 +161,13 @@ class Run:
                     f"run {path}: its creation was interrupted before its examples were recorded. Remove the folder, "
                     "and create it again."
                 )
-            given = task is not None
             if task is not None:
                 check_same_task(task, state.task)
             else:
                 task = task_from_json(state.task, stored_inputs(ledger, state))
             known = method_of_run(state.method, state.own_method, method, f"run {path}")
             run = cls(ledger, task, method=known, write=write, callbacks=callbacks, device=device)
-            if given:
-                run.session.store.check()
+            run.session.store.check()
             if write:
                 run.session.store.keep()
                 run.session.take_in()
@@ -244,13 +244,9 @@ class Run:
         self.session.abandon(id, reason)
 
     def add_candidates(self, candidates: ArrayLike) -> int:
-        """Add candidates to the pool, ``(n, in_channels, *finest grid)``; they are on disk when this returns.
-
-        A memory-mapped array or an HDF5 dataset is copied block by block. Returns how many were added.
-        """
-        added = self.session.store.add(candidates)
+        """Add candidates ``(n, in_channels, *finest grid)`` to the pool; they are on disk when this returns."""
         self._chooser = None
-        return added
+        return self.session.store.add(candidates)
 
     def query(self, record: QueryRecord) -> Query:
         """A query that was asked before, with its input."""
@@ -319,8 +315,8 @@ class Run:
             target: relative error; the run ends when an upper 95 % bound of its own estimate is lower. The test
                 examples are not used for this.
             executor: what runs simulations, or what makes such a thing again when its workers die; by default this
-                process.
-            workers: simulations that run at a time in an asynchronous run.
+                process, or, with two workers or more, a pool of processes on this machine.
+            workers: processes of that pool; with an executor, simulations that run at a time in an asynchronous run.
             asynchronous: ask again as soon as a worker is free, instead of after a whole batch.
             limit: seconds after which a simulation is ended, with everything it started.
             isolate: simulate in child processes, so that a crash is a failed simulation.
@@ -329,9 +325,8 @@ class Run:
             watch: called with what the run is doing; by default it is shown in a notebook, and not elsewhere.
             progress: show a progress bar while the first examples are simulated.
         """
-        goals = self._goals(steps, total_steps, budget, target)
-        if goals.steps is not None and goals.steps < self.state.step:
-            return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
+        goals = goals_of(steps, total_steps, budget, target, done=self.state.step)
+        check_goals(goals, self.trainer.spec().name)
         options = SimulationOptions(
             executor=executor,
             workers=workers,
@@ -341,6 +336,8 @@ class Run:
             memory=memory,
             max_failure_rate=max_failure_rate,
         )
+        if goals.steps is not None and goals.steps < self.state.step:
+            return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
         loop = Loop(
             self.recorder,
             self.session,
@@ -355,18 +352,6 @@ class Run:
         if self.surrogate.fits:  # trained again, if a run that was killed had not saved it
             self.trainer.save()
         return Outcome.of(self.state, reason)
-
-    def _goals(self, steps: int | None, total: int | None, budget: float | None, target: float | None) -> Goals:
-        if steps is not None and total is not None:
-            raise RunError("run: give steps, which counts from now, or total_steps, which counts from the beginning.")
-        for name, value in (("steps", steps), ("total_steps", total)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-                raise RunError(f"run: {name} must be a whole number, 0 or more, got {value!r}.")
-        if steps is not None:
-            total = self.state.step + steps
-        goals = Goals(steps=total, budget=budget, target=target)
-        check_goals(goals, self.trainer.spec().name)
-        return goals
 
     def _ask_for_loop(self, n: int, budget: float | None, watch: Watcher) -> list[Query]:
         return self.ask(n, budget=budget, watch=lambda done, *_: watch("training", done))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from mrafno.acquisition.base import Choice
 from mrafno.data.pool import RunInputs
 from mrafno.errors import CallbackError, LedgerError, RunError, TaskError
+from mrafno.grids import Array
 from mrafno.run.answers import checked_measure, checked_output, open_query, read_answer
 from mrafno.run.inputs import InputStore
 from mrafno.run.recorder import Recorder
@@ -114,7 +115,7 @@ class Session:
             id, kind, level, row = f"q{number:06d}", entry["kind"], entry["level"], entry["row"]
             step = entry.get("step")
             f = self.task.restrict(self.inputs.of(kind, row)[None], level)[0]
-            queries.append(Query(id, kind, level, f, row if kind == "pool" else None, step))
+            queries.append(self._made(id, kind, level, f, row if kind == "pool" else None, step))
             file = self.recorder.ledger.write_array(input_array(id), f).as_json()
             more = {"id": id, "step": step, "choice": entry.get("choice", {}), "expires": expires, "input": file}
             recorded.append({**entry, **more})
@@ -126,7 +127,12 @@ class Session:
         """A query that was asked before, with its input."""
         f = self.recorder.ledger.read_array(record.input)
         candidate = record.row if record.kind == "pool" else None
-        return Query(record.id, record.kind, record.level, f, candidate, record.step)
+        return self._made(record.id, record.kind, record.level, f, candidate, record.step)
+
+    def _made(self, id: str, kind: Kind, level: int, f: Array, candidate: int | None, step: int | None) -> Query:
+        [values] = self.task.split(f[None])[1]
+        parameters = dict(zip(self.task.parameters, map(float, values), strict=True))
+        return Query(id, kind, level, f, candidate, step, parameters)
 
     def expire(self) -> None:
         """Take back queries whose lease has ended without an answer."""

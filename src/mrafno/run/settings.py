@@ -37,7 +37,7 @@ class RunSettings:
         scoring_points: grid points, in all, on which candidates are compared: Gram matrices and distances are
             integrals, which a few hundred points give well enough.
         inference: of the surrogate: ``ensemble``, ``point``, ``dropout``, ``sgld`` or ``svi``; None for the method's
-            own. ``point`` has one sample, so only random and coreset methods can choose with it.
+            own. ``point`` has one sample, so only random, coreset and LCMD methods can choose with it.
         preset: of the surrogate, ``fast`` or ``paper``.
         network: changes to the preset's network, by name; see
             :class:`~mrafno.surrogate.operator.fno.NetworkSettings`.

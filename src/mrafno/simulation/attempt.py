@@ -6,6 +6,7 @@ import numpy as np
 
 from mrafno.errors import TaskError, place_of, raised
 from mrafno.simulation.query import Observation, Query
+from mrafno.simulation.surroundings import restored
 from mrafno.tasks.base import Task
 
 #: Longest reason in characters; an exception can contain a whole array.
@@ -17,7 +18,8 @@ def attempt(task: Task, query: Query) -> Observation:
     start = time.perf_counter()
     try:
         # A copy, because a solver may work in place, and the query may be tried again.
-        [output] = task.solve(np.array(query.f[None]), query.level)
+        with restored():
+            [output] = task.solve(np.array(query.f[None]), query.level)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -67,7 +67,7 @@ def dask_executor(address: str | None = None, workers: int | None = None) -> Exe
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
-        raise MrafnoError("Dask is not installed. Install it with: pip install 'mrafno[dask]'") from None
+        raise MrafnoError("Dask is not installed. Install it with: pip install distributed") from None
     if address is None:
         return _local_cluster(distributed, workers)
     if workers is not None:

@@ -1,6 +1,6 @@
 """A simulation to run, and its result."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mrafno.grids import Array
@@ -14,9 +14,10 @@ class Query:
         id: its name in the run, ``q000012``.
         kind: its purpose: an ``initial`` example, one chosen from the ``pool``, or a ``test`` example.
         level: index of the mesh.
-        f: the input on that mesh, ``(in_channels, *level's grid)``.
+        f: the input on that mesh, ``(in_channels, *level's grid)``, with its parameters as constant channels.
         candidate: index into the pool, for kind ``pool``.
         step: number of the choice, from 1, for kind ``pool``.
+        parameters: its parameters by name.
     """
 
     id: str
@@ -25,6 +26,12 @@ class Query:
     f: Array
     candidate: int | None = None
     step: int | None = None
+    parameters: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def functions(self) -> Array:
+        """The functions in the input, ``(channels, *level's grid)``; no channel if it is parameters only."""
+        return self.f[: len(self.f) - len(self.parameters)]
 
 
 @dataclass(frozen=True)

@@ -79,10 +79,10 @@ class Ledger:
             raise LedgerError(f"run {folder}: the ledger itself records {', '.join(names)}. Choose other names.")
         line = ledger._encoded("created", {**own, **data})
         try:
-            ledger._check_new()
+            ledger.check_new()
             make_folder(ledger.folder)
             ledger._lock = Lock(ledger.folder / LOCK)
-            ledger._check_new()  # another process may have been faster
+            ledger.check_new()  # another process may have been faster
             # In one step, so that there is never a ledger without its first event.
             write_bytes(ledger._path, line)
             ledger._open_file()
@@ -297,7 +297,8 @@ class Ledger:
         assert self._file is not None
         return self._file.fileno()
 
-    def _check_new(self) -> None:
+    def check_new(self) -> None:
+        """Raise unless the folder is free for a new run."""
         if os.path.lexists(self._path):
             raise LedgerError(
                 f"run {self.folder} exists already. Go on with it (mrafno resume {shlex.quote(str(self.folder))}, or "

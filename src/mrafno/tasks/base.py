@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, resample
+from mrafno.parameters import ParameterValues, as_parameters, check_constant, check_names, join, split
 
 
 class Task(abc.ABC):
@@ -23,7 +24,10 @@ class Task(abc.ABC):
         name: a short name, used in messages and files.
         resolutions: grid shapes, coarse to fine.
         costs: the cost of one solve on each level, in any unit.
-        in_channels: number of functions in an input.
+        in_channels: number of functions and parameters in an input.
+        parameters: names of the parameters, numbers that belong to an input beside its functions. Each is a channel
+            that is constant over the grid; they are the last channels.
+        log_parameters: those of them that are positive and that a surrogate sees on a logarithmic scale.
         out_channels: number of functions in an output.
         layout: positions of the grid's points, per axis; see :class:`mrafno.grids.Grid`.
         interpolation: how inputs are interpolated to a coarser grid.
@@ -38,6 +42,8 @@ class Task(abc.ABC):
     output_name: str = "output"
     axis_names: tuple[str, ...] = ("x", "y")
     in_channels: int = 1
+    parameters: tuple[str, ...] = ()
+    log_parameters: tuple[str, ...] = ()
     out_channels: int = 1
     layout: tuple[Layout, ...]
     interpolation: Interpolation = "linear"
@@ -47,6 +53,11 @@ class Task(abc.ABC):
     revision: ClassVar[int] = 1
 
     def __init__(self, resolutions: Sequence[Sequence[int] | int], costs: Sequence[float]) -> None:
+        if missing := [name for name in ("name", "layout") if not hasattr(self, name)]:
+            raise TaskError(
+                f"{type(self).__name__}: it has no {' and no '.join(missing)}. Set name, a text, and layout, the "
+                'positions of the points on each axis such as ("nodes",), in the class or before super().__init__().'
+            )
         self.resolutions = as_shapes(resolutions)
         if len(self.resolutions[0]) != len(self.layout):
             raise TaskError(
@@ -64,6 +75,12 @@ class Task(abc.ABC):
             raise TaskError(
                 f"{self.name}: costs {self.costs} do not fit {len(self.resolutions)} resolutions. "
                 "Give one positive number per resolution."
+            )
+        check_names(self.parameters, self.log_parameters, self.name, TaskError)
+        if len(self.parameters) > self.in_channels:
+            raise TaskError(
+                f"{self.name}: {len(self.parameters)} parameters are more than in_channels={self.in_channels}, which "
+                "counts functions and parameters."
             )
         self.zero_boundary = self.zero_boundary or ((False, False),) * len(self.layout)
         self.grids = tuple(Grid(shape, self.layout) for shape in self.resolutions)
@@ -97,7 +114,9 @@ class Task(abc.ABC):
     @property
     def domain(self) -> Domain:
         """Channels, grids and boundaries: all that a surrogate needs to know."""
-        return Domain(self.in_channels, self.out_channels, self.grids, self.zero_boundary)
+        return Domain(
+            self.in_channels, self.out_channels, self.grids, self.zero_boundary, self.parameters, self.log_parameters
+        )
 
     @property
     def identity(self) -> str | None:
@@ -130,8 +149,30 @@ class Task(abc.ABC):
     def restrict(self, f: ArrayLike, level: int) -> Array:
         """Functions ``(n, in_channels, *finest grid)``, interpolated to a level's grid."""
         self._check_level(level)
-        values = self._as_input(f, self.levels - 1)
-        return resample(values, self.grids[-1], self.grids[level], self.interpolation)
+        functions, parameters = self.split(self._as_input(f, self.levels - 1))
+        return join(resample(functions, self.grids[-1], self.grids[level], self.interpolation), parameters)
+
+    def split(self, f: Array) -> tuple[Array, Array]:
+        """The functions ``(n, channels, *grid)`` and parameters ``(n, p)`` in inputs ``(n, in_channels, *grid)``."""
+        return split(f, len(self.parameters))
+
+    def join(self, functions: ArrayLike | None, parameters: ParameterValues, level: int = -1) -> Array:
+        """Inputs ``(n, in_channels, *grid)``: the inverse of :meth:`split`.
+
+        Args:
+            functions: ``(n, channels, *level's grid)``; None if inputs have parameters only.
+            parameters: ``(n, p)``, or a mapping from names to n numbers.
+            level: the finest by default.
+        """
+        values = as_parameters(parameters, self.parameters, where=self.name, error=TaskError)
+        level = self.levels - 1 if level == -1 else level
+        self._check_level(level)
+        if functions is None:
+            functions = np.zeros((len(values), 0, *self.resolutions[level]))
+        array = as_numbers(functions, f"{self.name}: the functions")
+        if array.ndim != 2 + len(self.layout) or len(array) != len(values):
+            raise TaskError(f"{self.name}: functions of shape {array.shape} do not fit {len(values)} inputs.")
+        return self._as_input(join(np.asarray(array, dtype=np.float64), values), level)
 
     def solve(self, f: ArrayLike, level: int) -> Array:
         """Outputs ``(n, out_channels, *level's grid)`` of inputs ``(n, in_channels, *level's grid)``."""
@@ -194,6 +235,7 @@ class Task(abc.ABC):
             raise TaskError(f"{self.name}: the input has {values.shape[1]} channels, expected {expected}.")
         values = np.ascontiguousarray(values, dtype=np.float64)
         _check_finite(values, f"{self.name}: the input has", TaskError)
+        check_constant(values, self.parameters, self.name, TaskError)
         self._check(values)
         return values
 

@@ -1,44 +1,81 @@
 """Tasks whose inputs are given: an array of candidates, in memory or on disk, or a function that draws them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Interpolation, Layout, as_shapes
+from mrafno.parameters import ParameterValues, as_parameters, join, over_decades, split
 from mrafno.tasks.base import Task, as_numbers
 from mrafno.tasks.digest import InputDigest, digest_inputs
-from mrafno.tasks.rows import Hdf5Rows, MappedRows, Rows, as_rows
+from mrafno.tasks.rows import DrawnRows, Hdf5Rows, LazyRows, MappedRows, Rows, as_rows
 
 #: Draws n inputs, ``(n, in_channels, *finest grid)`` or ``(n, *finest grid)``, the same ones for the same (n, seed).
 DrawInputs = Callable[[int, int], ArrayLike]
+#: Inputs that are looked at, of those that are not in memory, to see over how many decades a parameter ranges.
+_LOOKED_AT = 200
+
+
+class CandidateSettings(TypedDict, total=False):
+    """What every task with candidates can be given by name; see :class:`CandidateTask`."""
+
+    name: str
+    parameters: ParameterValues | None
+    parameter_names: Sequence[str]
+    log_parameters: Sequence[str] | None
+    in_channels: int | None
+    out_channels: int
+    layout: Layout | Sequence[Layout]
+    interpolation: Interpolation
+    zero_boundary: Sequence[tuple[bool, bool]]
+    version: str | None
 
 
 class CandidateTask(Task):
-    """A task whose inputs are drawn from given candidates, or by a given function.
+    """A task whose inputs are drawn from given candidates, or by a given function: functions, parameters, or both.
 
-    Attributes:
-        inputs: the candidates ``(n, in_channels, *finest grid)``: an array, or rows that stay on disk; None if a
-            function draws them.
-        draw_inputs: that function; None if there are candidates.
+    Args:
+        inputs: functions on the finest grid, ``(n, channels, *finest grid)`` or ``(n, *finest grid)``; None if inputs
+            are parameters only. What is memory-mapped (``numpy.load(..., mmap_mode="r")``) or an ``h5py.Dataset`` stays
+            on disk. Or a function ``inputs(n, seed)`` that draws n of them.
+        resolutions: grid shapes, coarse to fine.
+        costs: the cost of one solve on each level, in any unit.
+        name: a short name, used in messages and files.
+        parameters: numbers that belong to each input, ``(n, p)``, or a mapping from names to n numbers. None if there
+            are none, or if ``inputs`` has them already, as constant channels behind the functions.
+        parameter_names: names of the parameters; those of the mapping, or ``p0``, ``p1`` and so on.
+        log_parameters: parameters that a surrogate sees on a logarithmic scale; by default those that are positive and
+            vary by a factor of ten or more.
+        in_channels: number of functions in an input; needed only for inputs ``(n, N, N)`` on an interval of N points,
+            which could be functions on a square.
+        out_channels: number of functions in an output.
+        layout: positions of the grid's points, ``"nodes"``, ``"cells"`` or ``"periodic"``, for all axes or per axis.
+        interpolation: how inputs are interpolated to a coarser grid: ``"linear"`` or ``"nearest"``.
+        zero_boundary: per axis, whether outputs vanish at its (start, end).
+        version: any text; change it whenever the simulator would give other numbers. Without it results are not
+            cached, because a changed simulator cannot be detected.
     """
 
     def __init__(
         self,
-        inputs: ArrayLike | Rows | DrawInputs,
+        inputs: ArrayLike | Rows | DrawInputs | None,
         resolutions: Sequence[Sequence[int] | int],
         costs: Sequence[float],
         *,
-        name: str,
-        in_channels: int | None,
-        out_channels: int,
-        layout: Layout | Sequence[Layout],
-        interpolation: Interpolation,
-        zero_boundary: Sequence[tuple[bool, bool]],
-        version: str | None,
+        name: str = "candidates",
+        parameters: ParameterValues | None = None,
+        parameter_names: Sequence[str] = (),
+        log_parameters: Sequence[str] | None = None,
+        in_channels: int | None = None,
+        out_channels: int = 1,
+        layout: Layout | Sequence[Layout] = "nodes",
+        interpolation: Interpolation = "linear",
+        zero_boundary: Sequence[tuple[bool, bool]] = (),
+        version: str | None = None,
     ) -> None:
         shapes = as_shapes(resolutions)
         self.name = name
@@ -53,18 +90,57 @@ class CandidateTask(Task):
             raise TaskError(f"{name}: grids of {len(shapes[0])} axes are not supported. Use 1 or 2.")
         if isinstance(out_channels, bool) or not isinstance(out_channels, int) or out_channels < 1:
             raise TaskError(f"{name}: out_channels must be 1 or more, got {out_channels!r}.")
+        if inputs is None and parameters is None:
+            raise TaskError(f"{name}: there are no candidates. Give inputs=, functions, or parameters=, numbers.")
+        self.parameters = _names(name, parameters, parameter_names)
         self.draw_inputs: DrawInputs | None = inputs if callable(inputs) else None
         self._in_channels = in_channels
-        rows: Any = as_rows(inputs)
-        if rows is None:
-            given: Any = _drawn(name, inputs, 1, 0) if callable(inputs) else inputs
-            rows = as_numbers(given, f"{name}: the array of inputs")
-        rows = _with_channels(name, rows, shapes, in_channels)
-        self.in_channels = rows.shape[1]
+        values = self._candidates(inputs, parameters, shapes)
+        self.in_channels = values.shape[1]
+        if len(self.parameters) > self.in_channels:
+            raise TaskError(
+                f"{name}: {len(self.parameters)} parameter_names are too many for inputs of {self.in_channels} "
+                "channels."
+            )
+        on_disk = isinstance(values, LazyRows)
+        found = split(values[:_LOOKED_AT] if on_disk else values, len(self.parameters))[1]
+        chosen = over_decades(found, self.parameters) if log_parameters is None else tuple(log_parameters)
+        self.log_parameters = chosen
         super().__init__(shapes, costs)
-        # What is on disk is checked when it is read: by its digest when a run begins, else input by input.
-        checked = rows if as_rows(rows) is not None else self._as_input(rows, self.levels - 1)
+        for column, parameter in enumerate(self.parameters):
+            if parameter in chosen and not (found[:, column] > 0).all():
+                raise TaskError(
+                    f"{name}: {parameter} is {found[:, column].min():g} in some input, and a logarithmic scale needs "
+                    "positive values. Leave it out of log_parameters."
+                )
+        # What is on disk is checked when it is read: all of it for its digest when a run begins, else input by input.
+        checked = values if on_disk else self._as_input(values, self.levels - 1)
         self.inputs: Any = None if self.draw_inputs is not None else checked
+
+    def _candidates(self, inputs: Any, parameters: ParameterValues | None, shapes: tuple[tuple[int, ...], ...]) -> Any:
+        """Candidates ``(n, in_channels, *finest grid)``, parameters included, in memory or not."""
+        name = self.name
+        if callable(inputs):
+            if parameters is not None:
+                raise TaskError(
+                    f"{name}: inputs is a function that draws inputs. Let it return parameters as constant channels "
+                    "behind the functions, name them with parameter_names, and leave parameters out."
+                )
+            inputs = _drawn(name, inputs, _LOOKED_AT if self.parameters else 1, 0)
+        known: Any = as_rows(inputs)
+        if known is None and inputs is not None:
+            known = as_numbers(inputs, f"{name}: the array of inputs")
+        if parameters is None:
+            return _with_channels(name, known, shapes, self._in_channels)
+        numbers = as_parameters(parameters, self.parameters, where=name, error=TaskError)
+        known = np.zeros((len(numbers), 0, *shapes[-1])) if known is None else known
+        functions = _with_channels(name, known, shapes, self._in_channels)
+        if len(functions) != len(numbers):
+            raise TaskError(f"{name}: {len(functions)} functions and {len(numbers)} parameters. Pair them.")
+        if isinstance(functions, LazyRows):
+            shape = (len(functions), functions.shape[1] + len(self.parameters), *shapes[-1])
+            return DrawnRows(lambda rows: join(functions[rows], numbers[rows]), shape)
+        return join(functions, numbers)
 
     @cached_property
     def digest(self) -> InputDigest | None:
@@ -105,6 +181,20 @@ def _drawn(name: str, draw: DrawInputs, n: int, seed: int) -> ArrayLike:
         raise
     except Exception as error:
         raise TaskError(f"{name}: inputs({n}, {seed}), which draws {n} inputs, raised {raised(error)}") from error
+
+
+def _names(name: str, parameters: ParameterValues | None, given: Sequence[str]) -> tuple[str, ...]:
+    """Names of the parameters: those given, those of a mapping, or p0, p1 and so on."""
+    if isinstance(given, str):
+        raise TaskError(f"{name}: parameter_names must be a list of texts, got {given!r}.")
+    if given or parameters is None:
+        return tuple(given)
+    if isinstance(parameters, Mapping):
+        return tuple(parameters)
+    shape = np.shape(as_numbers(parameters, f"{name}: the array of parameters"))
+    if len(shape) != 2:
+        raise TaskError(f"{name}: parameters of shape {shape} are not (n, p). Give one row per input.")
+    return tuple(f"p{i}" for i in range(shape[1]))
 
 
 def _with_channels(name: str, values: Any, shapes: tuple[tuple[int, ...], ...], in_channels: int | None) -> Any:

@@ -2,61 +2,74 @@
 
 import contextlib
 import os
+import re
 import shlex
 import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mrafno.errors import SimulationError, TaskError
-from mrafno.grids import Array, Interpolation, Layout
-from mrafno.tasks.candidates import CandidateTask, stack_outputs
+from mrafno.grids import Array
+from mrafno.tasks.candidates import CandidateSettings, CandidateTask, DrawInputs, stack_outputs
+from mrafno.tasks.rows import Rows
+
+#: What stands in braces for something other than a parameter.
+_FIELDS = ("input", "output", "parameters", "level", "resolution")
 
 
 class CommandTask(CandidateTask):
     """An executable that reads an input from a .npy file and writes its output to another.
 
     Args:
-        command: the command line as one text or a list of words; ``{input}`` and ``{output}`` stand for the two files,
-            ``{level}`` for the level and ``{resolution}`` for its grid as ``32x32``. No shell is involved.
-        timeout: seconds after which one simulation is killed, with everything it started; None for no limit.
-        version: as for :class:`FunctionTask`: without it results are not cached.
+        command: the command line as one text or a list of words. No shell is involved: for ``>`` or ``|`` write a
+        script, or ``["sh", "-c", "program < {input} > {output}"]``. These stand for
 
-    The input file holds ``(in_channels, *level's grid)`` in float64, the output file is to hold
-    ``(out_channels, *level's grid)`` (the channel axis may be left out where there is one).
+        ==================  ====================================================================================
+        ``{input}``         a file with the functions of an input, ``(channels, *level's grid)`` in float64
+        ``{output}``        the file for the output, ``(out_channels, *level's grid)`` (the channel axis may be
+                            left out where there is one)
+        ``{parameters}``    a file with the parameters of an input, ``(p,)`` in float64
+        ``{nu}``            the value of the parameter that is named nu, with all its digits
+        ``{level}``         the level
+        ``{resolution}``    its grid, as ``32x32``
+        ==================  ====================================================================================
+
+    inputs, resolutions, costs: candidates, meshes and prices; these and all other arguments are those of
+        :class:`CandidateTask`.
+    timeout: seconds after which one simulation is killed, with everything it started; None for no limit.
     """
 
     def __init__(
         self,
         command: str | Sequence[str],
-        inputs: ArrayLike,
-        resolutions: Sequence[Sequence[int] | int],
-        costs: Sequence[float],
+        inputs: ArrayLike | Rows | DrawInputs | None = None,
+        resolutions: Sequence[Sequence[int] | int] = (),
+        costs: Sequence[float] = (),
         *,
-        name: str = "command",
-        in_channels: int | None = None,
-        out_channels: int = 1,
-        layout: Layout | Sequence[Layout] = "nodes",
-        interpolation: Interpolation = "linear",
-        zero_boundary: Sequence[tuple[bool, bool]] = (),
         timeout: float | None = None,
-        version: str | None = None,
+        **settings: Unpack[CandidateSettings],
     ) -> None:
-        super().__init__(
-            inputs, resolutions, costs, name=name, in_channels=in_channels, out_channels=out_channels,
-            layout=layout, interpolation=interpolation, zero_boundary=zero_boundary, version=version,
-        )  # fmt: skip
+        settings.setdefault("name", "command")
+        super().__init__(inputs, resolutions, costs, **settings)
+        if isinstance(command, str) and (found := _shell_operators(command)):
+            raise TaskError(
+                f"{self.name}: the command {command!r} has {' and '.join(found)}, which only a shell understands, and "
+                "none runs it. Put the command into a script, or give a shell with the command as one word: "
+                f'["sh", "-c", {command!r}].'
+            )
         self.command = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
-        for field in ("{input}", "{output}"):
-            if not any(field in word for word in self.command):
-                raise TaskError(f"{name}: the command {self.command} does not name {field}. Put {field} where it goes.")
+        own = [name for name in self.parameters if name in _FIELDS]
+        if own:
+            raise TaskError(f"{self.name}: {{{own[0]}}} stands for something else in a command. Rename the parameter.")
+        self._check_fields()
         if timeout is not None and not timeout > 0:
-            raise TaskError(f"{name}: the timeout must be a positive number of seconds or None, got {timeout!r}.")
+            raise TaskError(f"{self.name}: the timeout must be a positive number of seconds or None, got {timeout!r}.")
         self.timeout = timeout
 
     @property
@@ -64,16 +77,37 @@ class CommandTask(CandidateTask):
         """The command, the version and a digest of the candidates; None without a version."""
         return self._described(command=self.command)
 
-    def _solve(self, f: Array, level: int) -> Array:
-        return stack_outputs(self, [self._run(one, level) for one in f], level)
+    def _check_fields(self) -> None:
+        """Raise :class:`TaskError` unless the command names what an input has, and the output."""
+        needed = ["{input}", "{output}"] if self.domain.function_channels else ["{output}"]
+        if not self._names("{parameters}"):
+            needed += [f"{{{name}}}" for name in self.parameters]
+        for field in needed:
+            if not self._names(field):
+                whole = ", or {parameters}, a file with all of them" if field[1:-1] in self.parameters else ""
+                raise TaskError(
+                    f"{self.name}: the command {self.command} does not name {field}. Put {field} where it goes{whole}."
+                )
 
-    def _run(self, one: Array, level: int) -> Array:
+    def _names(self, field: str) -> bool:
+        return any(field in word for word in self.command)
+
+    def _solve(self, f: Array, level: int) -> Array:
+        pairs = zip(*self.split(f), strict=True)
+        return stack_outputs(self, [self._run(one, numbers, level) for one, numbers in pairs], level)
+
+    def _run(self, one: Array, parameters: Array, level: int) -> Array:
         with tempfile.TemporaryDirectory(prefix="mrafno-") as folder:
-            source, target, log = (Path(folder, file) for file in ("input.npy", "output.npy", "log.txt"))
+            source, numbers, target, log = (
+                Path(folder, file) for file in ("input.npy", "parameters.npy", "output.npy", "log.txt")
+            )
             np.save(source, one, allow_pickle=False)
+            np.save(numbers, parameters, allow_pickle=False)
             fields = {
                 "{input}": str(source),
                 "{output}": str(target),
+                "{parameters}": str(numbers),
+                **{f"{{{name}}}": repr(float(value)) for name, value in zip(self.parameters, parameters, strict=True)},
                 "{level}": str(level),
                 "{resolution}": "x".join(map(str, self.resolutions[level])),
             }
@@ -109,6 +143,12 @@ class CommandTask(CandidateTask):
             how = f"was ended by a signal ({signal.strsignal(-code)})" if code < 0 else f"ended with exit code {code}"
             last = last_lines(log)
             raise SimulationError(f"{self.name}: {words[0]} {how}. It said: {' | '.join(last) or 'nothing'}")
+
+
+def _shell_operators(command: str) -> list[str]:
+    """Operators of the shell in a command line, such as ``>`` and ``|``, those in quotes aside."""
+    plain = re.sub(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""", "_", command)
+    return list(dict.fromkeys(re.findall("[<>|&;]+", plain)))
 
 
 def _kill_group(process: "subprocess.Popen[bytes]") -> None:

@@ -1,58 +1,51 @@
 """A Python function as a task."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mrafno.errors import SimulationError, TaskError, raised
-from mrafno.grids import Array, Interpolation, Layout
-from mrafno.tasks.candidates import CandidateTask, stack_outputs
+from mrafno.grids import Array
+from mrafno.tasks.candidates import CandidateSettings, CandidateTask, DrawInputs, stack_outputs
+from mrafno.tasks.rows import Rows
 
 
 class FunctionTask(CandidateTask):
-    """A Python function and an array of candidate inputs.
+    """A Python function and candidate inputs.
 
     Args:
-        solve: ``solve(f, level)`` with one input ``(in_channels, *level's grid)`` gives its output
+        solve: what it is called with depends on what inputs are made of:
+
+            ==============================  ===================================
+            functions                       ``solve(f, level)``
+            functions and parameters        ``solve(f, level, parameters)``
+            parameters only                 ``solve(parameters, level)``
+            ==============================  ===================================
+
+            f is ``(channels, *level's grid)``, parameters is ``(p,)``, in the order of their names. It gives the output
             ``(out_channels, *level's grid)`` (the channel axis may be left out where there is one). With ``batched``
-            it gets ``(n, in_channels, *grid)`` and gives ``(n, out_channels, *grid)``.
-        inputs: candidates on the finest grid, ``(n, in_channels, *finest grid)`` or ``(n, *finest grid)``.
-        resolutions: grid shapes, coarse to fine.
-        costs: the cost of one solve on each level, in any unit.
-        in_channels: number of functions in an input; needed only for inputs ``(n, N, N)`` on an interval of N points,
-            which could be functions on a square.
-        out_channels: number of functions in an output.
-        layout: positions of the grid's points, ``"nodes"``, ``"cells"`` or ``"periodic"``, for all axes or per axis.
-        interpolation: how inputs are interpolated to a coarser grid: ``"linear"`` or ``"nearest"``.
-        zero_boundary: per axis, whether outputs vanish at its (start, end).
-        version: any text; change it whenever ``solve`` would give other numbers. Without it results are not cached,
-            because a changed function cannot be detected.
+            it gets ``(n, channels, *grid)`` and ``(n, p)``, and gives ``(n, out_channels, *grid)``.
+        inputs, resolutions, costs: candidates, meshes and prices; these and all other arguments are those of
+            :class:`CandidateTask`.
+        batched: whether ``solve`` takes several inputs at once.
     """
 
     def __init__(
         self,
-        solve: Callable[[Array, int], ArrayLike],
-        inputs: ArrayLike,
-        resolutions: Sequence[Sequence[int] | int],
-        costs: Sequence[float],
+        solve: Callable[..., ArrayLike],
+        inputs: ArrayLike | Rows | DrawInputs | None = None,
+        resolutions: Sequence[Sequence[int] | int] = (),
+        costs: Sequence[float] = (),
         *,
-        name: str = "function",
-        in_channels: int | None = None,
-        out_channels: int = 1,
-        layout: Layout | Sequence[Layout] = "nodes",
-        interpolation: Interpolation = "linear",
-        zero_boundary: Sequence[tuple[bool, bool]] = (),
         batched: bool = False,
-        version: str | None = None,
+        **settings: Unpack[CandidateSettings],
     ) -> None:
-        super().__init__(
-            inputs, resolutions, costs, name=name, in_channels=in_channels, out_channels=out_channels,
-            layout=layout, interpolation=interpolation, zero_boundary=zero_boundary, version=version,
-        )  # fmt: skip
+        settings.setdefault("name", "function")
+        super().__init__(inputs, resolutions, costs, **settings)
         if not callable(solve):
-            raise TaskError(f"{name}: solve must be a function of (input, level), got {type(solve).__name__}.")
+            raise TaskError(f"{self.name}: solve must be a function of {self._takes}, got {type(solve).__name__}.")
         self.function = solve
         self.batched = batched
 
@@ -63,17 +56,28 @@ class FunctionTask(CandidateTask):
 
     def _solve(self, f: Array, level: int) -> Array:
         if self.batched:
-            return self._call(f, level)
-        return stack_outputs(self, [self._call(one, level) for one in f], level)
+            return self._call(*self.split(f), level)
+        pairs = zip(*self.split(f), strict=True)
+        return stack_outputs(self, [self._call(one, numbers, level) for one, numbers in pairs], level)
 
-    def _call(self, f: Array, level: int) -> Array:
+    @property
+    def _takes(self) -> str:
+        if not self.parameters:
+            return "(input, level)"
+        return "(input, level, parameters)" if self.domain.function_channels else "(parameters, level)"
+
+    def _call(self, f: Array, parameters: Array, level: int) -> Array:
         """Call the function. Input and output are copied: it may work in place, and may reuse its output buffer."""
+        functions, numbers = f.copy(), parameters.copy()
+        given: tuple[Any, ...] = (functions, level)
+        if self.parameters:
+            given = (functions, level, numbers) if self.domain.function_channels else (numbers, level)
         try:
-            output = self.function(f.copy(), level)
+            output = self.function(*given)
         except TaskError:
             raise
         except Exception as error:
             raise SimulationError(
-                f"{self.name}: the simulator, given shape {f.shape} on level {level}, raised {raised(error)}"
+                f"{self.name}: the simulator, given shape {given[0].shape} on level {level}, raised {raised(error)}"
             ) from error
         return np.array(self._as_output(output, level))

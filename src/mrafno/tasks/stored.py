@@ -9,6 +9,9 @@ from mrafno.tasks.candidates import CandidateTask
 from mrafno.tasks.registry import TASKS, get_task
 from mrafno.tasks.rows import Rows
 
+#: Lists that earlier versions did not record: they were empty.
+_LATER = ("parameter_names", "log_parameters")
+
 
 class ExternalTask(CandidateTask):
     """A task without a simulator: its inputs and meshes are known, its outputs are given from outside."""
@@ -39,6 +42,8 @@ def task_as_json(task: Task) -> dict[str, Any]:
         "resolutions": [list(shape) for shape in task.resolutions],
         "costs": list(task.costs),
         "in_channels": task.in_channels,
+        "parameter_names": list(task.parameters),
+        "log_parameters": list(task.log_parameters),
         "out_channels": task.out_channels,
         "layout": list(task.layout),
         "interpolation": task.interpolation,
@@ -80,6 +85,8 @@ def task_from_json(values: dict[str, Any], inputs: Rows | None) -> Task:
         values["costs"],
         name=values["name"],
         in_channels=values["in_channels"],
+        parameter_names=values.get("parameter_names", ()),
+        log_parameters=values.get("log_parameters", ()),
         out_channels=values["out_channels"],
         layout=values["layout"],
         interpolation=values["interpolation"],
@@ -96,6 +103,7 @@ def check_same_task(task: Task, values: dict[str, Any]) -> None:
     now = task_as_json(task)
     told = ("name", "resolutions", "costs", "in_channels", "out_channels", "layout", "interpolation", "zero_boundary")
     different = [name for name in told if now[name] != values[name]]
+    different += [name for name in _LATER if now[name] != values.get(name, now[name][:0])]
     if not different and None not in (now["identity"], values["identity"]) and now["identity"] != values["identity"]:
         different = ["version, inputs or parameters"]
     if different:

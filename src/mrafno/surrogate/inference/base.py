@@ -15,6 +15,7 @@ from torch import Tensor
 from mrafno.data.dataset import Dataset, Normaliser
 from mrafno.errors import CheckpointError, SurrogateError
 from mrafno.grids import Array, Domain, Grid
+from mrafno.parameters import ParameterValues
 from mrafno.surrogate import checkpoint
 from mrafno.surrogate.inference.fit import Fit as Fit
 from mrafno.surrogate.inference.registry import SURROGATES
@@ -25,7 +26,7 @@ from mrafno.surrogate.options import Preset
 from mrafno.surrogate.out_of_fold import OutOfFoldExamples, ProgressReporter, Watch
 from mrafno.surrogate.prediction import Prediction
 from mrafno.surrogate.presets import network_preset, policy_preset, split_training, suited, training_preset
-from mrafno.surrogate.shapes import as_functions
+from mrafno.surrogate.shapes import as_inputs
 from mrafno.surrogate.training.batches import Batches, folds, periods
 from mrafno.surrogate.training.divergence import detached, train_members
 from mrafno.surrogate.training.loop import History
@@ -231,22 +232,30 @@ class Surrogate(abc.ABC):
         return self.members
 
     def predict(
-        self, f: ArrayLike, level: int | None = None, *, grid: Grid | None = None, units: Units = "physical"
+        self,
+        f: ArrayLike | None = None,
+        level: int | None = None,
+        *,
+        parameters: ParameterValues | None = None,
+        grid: Grid | None = None,
+        units: Units = "physical",
     ) -> Prediction:
         """Predict the outputs of inputs; ``mean`` and ``std`` of the result are ``(n, out_channels, *grid)``.
 
         Args:
             f: ``(n, in_channels, *grid)``, on any grid; or one function, ``(in_channels, *grid)``, or ``(*grid)`` if
-                there is one channel, for which n is 1.
+                there is one channel, for which n is 1; None if inputs are parameters only.
             level: the level whose solutions are predicted, or the nearest coarser one with examples; None for the
                 finest.
+            parameters: ``(n, p)`` in the order of ``domain.parameters``, or a mapping from their names to one number or
+                n numbers. None if f has them, as constant channels behind the functions.
             grid: the grid of the inputs and outputs, any grid; None for the level's own, or, if the inputs have
                 another shape, a grid of that shape with the domain's layout.
             units: ``normalised`` for those in which the noise is the same for all channels.
         """
         if units not in get_args(Units):
             raise SurrogateError(f"surrogate: unknown units {units!r}. Choose physical or normalised.")
-        f, level, mesh = self._placed(f, level, grid)
+        f, level, mesh = self._placed(f, level, grid, parameters)
         network, masks = self._network()
         means, log_vars = [], []
         with torch.no_grad(), steady_memory():
@@ -261,9 +270,16 @@ class Surrogate(abc.ABC):
             log_var_all = log_var_all + self.normaliser.log_scale
         return Prediction(mean_all, log_var_all)
 
-    def features(self, f: ArrayLike, level: int | None = None, *, grid: Grid | None = None) -> Array:
+    def features(
+        self,
+        f: ArrayLike | None = None,
+        level: int | None = None,
+        *,
+        parameters: ParameterValues | None = None,
+        grid: Grid | None = None,
+    ) -> Array:
         """Output of the last Fourier layer, averaged over samples: ``(n, width, *grid)``; arguments as of predict."""
-        f, level, mesh = self._placed(f, level, grid)
+        f, level, mesh = self._placed(f, level, grid, parameters)
         network, masks = self._network()
         with torch.no_grad(), steady_memory():
             parts = [
@@ -272,14 +288,32 @@ class Surrogate(abc.ABC):
             ]
         return np.concatenate(parts)
 
-    def _placed(self, f: ArrayLike, level: int | None, grid: Grid | None) -> tuple[Array, int, Mesh]:
-        """Checked inputs, the level to predict and the mesh of the inputs."""
-        if not self.weights or self.normaliser is None:
-            raise SurrogateError("surrogate: it has not been fitted. Call fit first, or load a checkpoint.")
-        f = as_functions(f, self.domain)
+    def inputs(
+        self,
+        f: ArrayLike | None = None,
+        level: int | None = None,
+        *,
+        parameters: ParameterValues | None = None,
+        grid: Grid | None = None,
+    ) -> Array:
+        """Inputs as one array ``(n, in_channels, *grid)``, checked; arguments as of predict."""
         level = self.domain.levels - 1 if level is None else level
         if not 0 <= level < self.domain.levels:
             raise SurrogateError(f"surrogate: unknown level {level}; it knows 0 to {self.domain.levels - 1}.")
+        return as_inputs(f, self.domain, parameters, (grid or self.domain.grids[level]).shape)
+
+    def _placed(
+        self,
+        f: ArrayLike | None,
+        level: int | None,
+        grid: Grid | None,
+        parameters: ParameterValues | None = None,
+    ) -> tuple[Array, int, Mesh]:
+        """Checked inputs, the level to predict and the mesh of the inputs."""
+        if not self.weights or self.normaliser is None:
+            raise SurrogateError("surrogate: it has not been fitted. Call fit first, or load a checkpoint.")
+        f = self.inputs(f, level, parameters=parameters, grid=grid)
+        level = self.domain.levels - 1 if level is None else level
         grid = grid or Grid(f.shape[2:], self.domain.grids[level].layout)
         if grid.shape != f.shape[2:]:
             raise SurrogateError(f"surrogate: inputs of shape {f.shape} are not on the given grid {grid.shape}.")

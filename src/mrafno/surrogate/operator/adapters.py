@@ -2,7 +2,7 @@
 
 ::
 
-    from neuralop.models import FNO    # pip install 'mrafno[neuraloperator]'
+    from neuralop.models import FNO    # pip install neuraloperator
 
     def network_factory():
         return FNO(n_modes=(16,), hidden_channels=32, in_channels=input_channels(domain), out_channels=1)

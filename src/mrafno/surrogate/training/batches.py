@@ -18,8 +18,10 @@ from mrafno.surrogate.operator.spectral import Mesh
 if TYPE_CHECKING:
     from mrafno.surrogate.training.settings import TrainingSettings
 
-#: The first rows of each level are in no fold, so that no member is without examples.
-_ALWAYS = 2
+#: The first row of each level is in no fold, so that no member is without examples.
+_ALWAYS = 1
+#: Up to this row, folds of the finest level are every fifth row: the error there is to be known from few examples.
+_LARGE_FOLDS, _LARGE_FOLD_BLOCK = 20, 5
 
 
 def domain_mesh(domain: Domain, level: int, padding: float = DEFAULT_PADDING) -> Mesh:
@@ -96,19 +98,27 @@ def folds(sizes: Sequence[int], share: float, members: int, seed: int) -> OutOfF
     """For each member the rows of each level that it is not trained on; disjoint if 1 / share is at least ``members``.
 
     Rows are distributed in blocks of 1 / share, each in its own random order, so that rows added later change nothing
-    for earlier ones: in warm fits a member is never trained on its out-of-fold rows.
+    for earlier ones: in warm fits a member is never trained on its out-of-fold rows. The finest level begins with
+    shorter blocks.
     """
     result: list[list[NDArray[np.int64]]] = [[np.zeros(0, dtype=np.int64) for _ in sizes] for _ in range(members)]
     if not share:
         return result
-    block = round(1 / share)
     for level, n in enumerate(sizes):
-        starts = range(0, n, block)
-        orders = [start + np.random.default_rng([seed, level, start]).permutation(block) for start in starts]
+        orders = list(_block_orders(n, round(1 / share), level == len(sizes) - 1, [seed, level]))
         for member in range(members):
-            rows = np.array([order[member % block] for order in orders], dtype=np.int64)
+            rows = np.array([order[member % len(order)] for order in orders], dtype=np.int64)
             result[member][level] = rows[(rows < n) & (rows >= _ALWAYS)]
     return result
+
+
+def _block_orders(n: int, block: int, finest: bool, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:
+    """The rows of each block of a level, in random order."""
+    start = 0
+    while start < n:
+        size = min(block, _LARGE_FOLD_BLOCK) if finest and start < _LARGE_FOLDS else block
+        yield start + np.random.default_rng([*seed, start]).permutation(size)
+        start += size
 
 
 def _without(size: int, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
