@@ -20,9 +20,10 @@ SETTINGS = {"--members": 3, "--evaluate": 5, "--test": 100, "--pool": 500, "--se
 def start(method: str, folder: Path, budget: float, iterations: int) -> "subprocess.Popen[str]":
     words = [sys.executable, "-m", "mrafno"]
     if (folder / "ledger.jsonl").exists():
-        words += ["resume", str(folder), "--budget", str(budget)]
+        words += ["resume", str(folder), "--budget", str(budget), "--count", "chosen"]
     else:
         words += ["run", "burgers", "--method", method, "--out", str(folder), "--budget", str(budget)]
+        words += ["--count", "chosen"]
         words += [str(word) for pair in {**SETTINGS, "--iterations": iterations}.items() for word in pair]
     # One thread each: two processes with two threads would fight over two cores.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

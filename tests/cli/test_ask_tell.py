@@ -85,7 +85,7 @@ def test_failed_queries_are_asked_again_and_abandoned_ones_are_not(created):
     again = asked(created, "-n", 1)[0]
     np.testing.assert_array_equal(np.load(again["input"]), np.load(first["input"]))
     state = shown(created)
-    assert state["failed"] == [{"query": "q000000", "reason": "the node went down"}]
+    assert state["failed"] == [{"query": "q000000", "reason": "the node went down", "cost": 1.0, "seconds": None}]
     assert state["running"] == [third["id"], again["id"]]
     assert mrafno("fail", created, "q000002").exit_code == 2  # a reason is needed
 

@@ -15,13 +15,23 @@ from mrafno.storage.layout import TASK_SOURCE
     "call",
     [
         Call(Source("burgers"), {"steps": 4, "async": True, "limit": 2.5}),
-        Call(Source("package.module:task", Path("/folder")), {"budget": 10.0}),
+        Call(Source("package.module:task", Path("/folder")), {"budget": 10.0, "count": "training"}),
         Call(None, {}),
     ],
 )
 def test_a_call_is_read_back(tmp_path, call):
     write_call(tmp_path, call)
     assert read_call(tmp_path) == call
+
+
+def test_a_budget_keeps_what_it_covers(tmp_path):
+    write_call(tmp_path, Call(None, {"budget": 10.0}))
+    assert read_call(tmp_path).values == {"budget": 10.0, "count": "total"}
+
+
+def test_a_budget_of_an_earlier_version_covers_the_chosen_examples(tmp_path):
+    (tmp_path / TASK_SOURCE).write_text(json.dumps({"task": None, "folder": None, "budget": 10.0}))
+    assert read_call(tmp_path).values == {"budget": 10.0, "count": "chosen"}
 
 
 def test_without_a_file_the_call_is_empty(tmp_path):

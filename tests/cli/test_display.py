@@ -11,6 +11,7 @@ from rich.console import Console
 from mrafno.cli import display
 from mrafno.cli.display import JsonDisplay, LineDisplay, LiveDisplay, Snapshot
 from mrafno.run.settings import RunSettings
+from mrafno.run.spending import Spent
 from mrafno.run.state import RunState
 from mrafno.storage.ledger import Event
 
@@ -86,7 +87,7 @@ def clock(monkeypatch):
 def test_figures_of_a_snapshot(story):
     assert Snapshot.of(story.state) == Snapshot(
         step=1,
-        cost=8.5,
+        spent=Spent(initial=18.0, chosen=8.5, test=8.0),
         error=0.25,
         measured=0,
         estimate=0.4,
@@ -120,7 +121,7 @@ def test_a_snapshot_while_events_are_appended(story):
 
 def test_a_line_for_every_measurement_and_every_ten_seconds(story, clock):
     out = io.StringIO()
-    with LineDisplay(story, {"steps": 5, "budget": 30.0}, out) as lines:
+    with LineDisplay(story, {"steps": 5, "budget": 56.0}, out) as lines:
         lines("simulating")
         clock.now += 9.9
         lines("training", 0.5)
@@ -128,7 +129,7 @@ def test_a_line_for_every_measurement_and_every_ten_seconds(story, clock):
         clock.now += 0.1
         lines("training", 0.75)
         first = (
-            "step 1 of 5; cost 8.5, 21.5 left of 30; error 0.25 after step 0, by its own estimate 0.4; "
+            "step 1 of 5; cost 34.5, 21.5 left of 56; error 0.25 after step 0, by its own estimate 0.4; "
             "examples 9: 2 (1 running), 17: 3, 1 failed; training 75 %; 10 s so far\n"
         )
         assert out.getvalue() == first
@@ -137,7 +138,7 @@ def test_a_line_for_every_measurement_and_every_ten_seconds(story, clock):
         story.measures(2, 9.5, relative_l2=0.125)
         lines("choosing")
         second = (
-            "step 2 of 5; cost 9.5, 20.5 left of 30; error 0.125, by its own estimate 0.4; "
+            "step 2 of 5; cost 35.5, 20.5 left of 56; error 0.125, by its own estimate 0.4; "
             "examples 9: 3, 17: 3, 1 failed; 14 s so far; about 12 s left\n"
         )
         assert out.getvalue() == first + second
@@ -146,7 +147,7 @@ def test_a_line_for_every_measurement_and_every_ten_seconds(story, clock):
 
 
 def test_time_left_is_that_to_the_first_goal(story, clock):
-    lines = LineDisplay(story, {"steps": 101, "budget": 28.5}, io.StringIO())
+    lines = LineDisplay(story, {"steps": 101, "budget": 54.5}, io.StringIO())
     assert lines.time_left(Snapshot.of(story.state)) is None
     clock.now += 5
     story.tells("q3", 1.0)
@@ -179,6 +180,7 @@ def test_json_lines(story):
         "event": "evaluated",
         "step": 1,
         "accumulated_cost": 8.5,
+        "spent": {"initial": 18.0, "chosen": 8.5, "test": 8.0, "failed": 0.0, "imported": 0.0, "total": 34.5},
         "metrics": {"relative_l2": 0.2},
         "measured_at_step": 1,
         "estimate": 0.4,
@@ -201,7 +203,7 @@ def test_the_live_block(story, clock):
     assert drawn(live) == [
         "run       tiny, mra-u, seed 3",
         "step      1 of 4",
-        "cost      8.5",
+        "cost      34.5",
         "error     0.25 after step 0, by its own estimate 0.4, target 0.1",
         "examples  9: 2 (1 running), 17: 3, 1 failed",
         "time      simulating 12 s, training 3 min 5 s, choosing 1.5 s, evaluating 1 s",

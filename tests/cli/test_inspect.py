@@ -38,7 +38,7 @@ def test_the_summary(finished):
         "method    mra-auto, seed 0",
         "state     finished 4 steps",
         "steps     4",
-        f"cost      {state['accumulated_cost']:g}, and 27 of initial and 32 of test examples",
+        f"cost      {state['spent']['total']:g} in all: 27 initial, {state['accumulated_cost']:g} chosen, 32 test",
         f"error     {error:.4g} after step 4",
     ]
     assert lines[7].startswith("estimate  ")
@@ -115,14 +115,16 @@ def test_comparing(finished, tmp_path):
         "state": "finished 4 steps",
         "steps": 4,
         "accumulated_cost": shown(finished)["accumulated_cost"],
+        "spent": shown(finished)["spent"],
+        "cost": shown(finished)["spent"]["total"],
         "error": evaluations[-1].metrics["relative_l2"],
-        "reached": {f"{worst:g}": 0.0, f"{best / 2:g}": None},
+        "reached": {f"{worst:g}": 59.0, f"{best / 2:g}": None},
     }
-    assert found == {"errors": [worst, best / 2], "runs": [row, {**row, "run": str(other)}]}
+    assert found == {"errors": [worst, best / 2], "count": "total", "runs": [row, {**row, "run": str(other)}]}
     lines = mrafno("compare", finished, other, "--errors", f"{worst},{best / 2}").stdout.splitlines()
     assert lines[0].strip() == "task tiny, seed 0"
     assert [line.split() for line in lines if "mra-auto" in line] == [
-        [str(folder), "mra-auto", "4", f"{row['accumulated_cost']:g}", f"{row['error']:.4g}", "0", "\u2013"]
+        [str(folder), "mra-auto", "4", f"{row['cost']:g}", f"{row['error']:.4g}", "59", "\u2013"]
         for folder in (finished, other)
     ]
 
@@ -131,11 +133,11 @@ def test_a_comparison_fits_a_narrow_terminal():
     """Figures are whole, and so are the names of methods; runs may be broken."""
     runs = [
         {"run": f"runs/long-name-of-a-run-{seed}", "task": "navier-stokes", "method": "mra-uhat-full", "seed": seed,
-         "steps": 100, "accumulated_cost": 1234.56, "error": 0.012345, "reached": {"0.1": 123.456, "0.05": None}}
+         "steps": 100, "cost": 1234.56, "error": 0.012345, "reached": {"0.1": 123.456, "0.05": None}}
         for seed in range(2)
     ]  # fmt: skip
     console = Console(file=io.StringIO(), width=80)
-    console.print(comparison_table({"errors": [0.1, 0.05], "runs": runs}))
+    console.print(comparison_table({"errors": [0.1, 0.05], "count": "total", "runs": runs}))
     lines = console.file.getvalue().splitlines()
     assert lines[0].strip() == "task navier-stokes"
     assert max(map(len, lines)) <= 80

@@ -61,7 +61,7 @@ def test_resuming_with_more_steps(finished, original, tmp_path):
 
 def test_a_goal_replaces_the_old_ones(finished):
     """Otherwise a run that has made its steps could not use up a budget."""
-    spent = shown(finished)["accumulated_cost"]
+    spent = shown(finished)["spent"]["total"]
     result = mrafno("resume", finished, "--budget", spent + 0.5)
     assert result.stdout == f"used up the budget of {spent + 0.5:g}\n"
     kept = json.loads((finished / "task.source.json").read_text())

@@ -24,7 +24,7 @@ def test_a_run(folders):
     console = Console(file=io.StringIO(), width=100)
     console.print(run_table(RunReader(folders[0]).state, folders[0]))
     lines = [line.split() for line in console.file.getvalue().splitlines()]
-    assert ["cost", "13,", "and", "4", "of", "initial", "and", "2", "of", "test", "examples"] in lines
+    assert ["cost", "19", "in", "all:", "4", "initial,", "13", "chosen,", "2", "test"] in lines
     assert ["error", "0.1", "after", "step", "4"] in lines
     time = next(line for line in lines if line[:1] == ["time"])
     assert time[:7] == ["time", "simulating", "0.4", "s,", "training", "10", "s,"]
@@ -40,6 +40,10 @@ def test_several_runs(folders):
     assert found["errors"] == [0.2, 0.1]
     assert [run["error"] for run in found["runs"]] == [0.1, 0.2, None]
     assert [run["reached"] for run in found["runs"]] == [
-        {"0.2": 11.0, "0.1": 13.0}, {"0.2": 40.0, "0.1": None}, {"0.2": None, "0.1": None},
+        {"0.2": 17.0, "0.1": 19.0}, {"0.2": 46.0, "0.1": None}, {"0.2": None, "0.1": None},
     ]  # fmt: skip
+    assert [run["cost"] for run in found["runs"]] == [19.0, 46.0, 6.0]
+    chosen = comparison([(folder, RunReader(folder).state) for folder in folders], [0.1, 0.2], "chosen")
+    assert [run["reached"]["0.2"] for run in chosen["runs"]] == [11.0, 40.0, None]
+    assert [run["cost"] for run in chosen["runs"]] == [13.0, 40.0, 0.0]
     assert comparison([(folders[0], RunReader(folders[0]).state)], [])["errors"] == [0.3, 0.15, 0.1]

@@ -16,10 +16,10 @@ def test_rows_of_the_list(client, folder):
     assert rows["first"] == {
         "name": "first", "problem": None, "task": "made", "method": "mra-uhat", "seed": 0, "state": "finished 4 steps",
         "short_state": "finished 4 steps",
-        "steps": 4, "cost": 13.0, "error": 0.1, "changed": state.last,
+        "steps": 4, "cost": 19.0, "error": 0.1, "changed": state.last,
     }  # fmt: skip
     second = rows["deep/er/second"]
-    assert (second["steps"], second["cost"], second["error"]) == (2, 20.0, None)
+    assert (second["steps"], second["cost"], second["error"]) == (2, 26.0, None)
     assert second["state"] == "waiting for answers"
 
 
@@ -45,7 +45,7 @@ def test_a_long_state_is_shortened(state, shown):
 
 def test_key_figures_of_a_run(client):
     run = client.json("/api/run?run=deep%2Fer%2Fsecond")
-    assert (run["steps"], run["cost"], run["measured"], run["fits"], run["tests"]) == (2, 20.0, None, 3, 2)
+    assert (run["steps"], run["cost"], run["measured"], run["fits"], run["tests"]) == (2, 26.0, None, 3, 2)
     assert run["levels"] == [
         {"mesh": "5 points", "cost": 1.0, "initial": 2, "chosen": 0},
         {"mesh": "9 points", "cost": 10.0, "initial": 2, "chosen": 2},
@@ -60,7 +60,7 @@ def test_figures_are_those_of_the_report(client, folder):
     assert [(card["heading"], card["text"]) for card in cards] == [(heading, text) for heading, text, _ in sections]
     figures = {card["id"]: card["figure"] for card in cards}
     error = figures["error-against-cost"]["data"][0]
-    assert (error["x"], error["y"]) == ([0.0, 11.0, 13.0], [0.4, 0.2, 0.1])
+    assert (error["x"], error["y"]) == ([6.0, 17.0, 19.0], [0.4, 0.2, 0.1])
     assert [trace["name"] for trace in figures["queries-per-resolution"]["data"]] == ["5 points", "9 points"]
     unmeasured = client.json("/api/figures?run=flat")[0]
     assert (unmeasured["text"], unmeasured["figure"]) == ("Nothing has been measured yet.", None)

@@ -9,7 +9,7 @@ from tests.report.conftest import cells, page_of
 
 
 def test_runs_are_compared(runs):
-    title, lead, sections = comparison([RunReader(folder) for folder in runs], errors=(0.2, 0.1))
+    title, lead, sections = comparison([RunReader(folder, count="chosen") for folder in runs], errors=(0.2, 0.1))
     assert (title, lead[:16]) == ("Runs compared", "3 runs of made. ")
     found = {heading: content for heading, _, content in sections}
     lines = {trace.name: trace for trace in found["made: error against cost"].data if trace.name}
@@ -24,6 +24,11 @@ def test_runs_are_compared(runs):
     assert rows["mra-uhat"]["mean error up to cost 4"] == "0.2164"
     assert [trace.x for trace in found["made: queries per resolution"].data] == [(4.0, 0.0), (0.0, 4.0)]
     assert len(found["made: the runs"]) == 4
+    assert "Costs are those of the chosen examples alone." in lead
+    _, lead, sections = comparison([RunReader(folder) for folder in runs], errors=(0.2, 0.1))
+    rows = cells({heading: content for heading, _, content in sections}["made: cost to reach an error"])
+    assert (rows["mra-uhat"]["error 0.2"], rows["random-high"]["error 0.2"]) == ("8", "36 (26 to 46)")
+    assert "Costs are those of everything that was simulated" in lead
 
 
 def test_errors_to_reach_are_chosen(runs):
@@ -57,5 +62,5 @@ def test_tasks_have_sections_of_their_own(tmp_path, runs):
 def test_a_run_with_one_measurement_does_not_shorten_the_mean_curve(tmp_path, runs):
     new = made_run(tmp_path / "new", method="random-high", seed=2, errors=(0.5,))
     _, _, sections = comparison([RunReader(folder) for folder in [*runs, new]])
-    assert sections[0][2].data[-1].x == (0.0, 20.0, 40.0)
+    assert sections[0][2].data[-1].x == (6.0, 26.0, 46.0)
     assert any(row[0] == str(new) for row in sections[3][2])

@@ -14,7 +14,7 @@ from tests.runs import create
 
 def test_numbers_are_those_of_the_ledger(run):
     reader = RunReader(run)
-    assert reader.state.error_curve().costs == (0.0, 11.0, 13.0)
+    assert reader.state.error_curve().costs == (6.0, 17.0, 19.0)
     assert reader.state.error_curve().errors == (0.4, 0.2, 0.1)
     spent, silent = seconds(reader)
     assert spent == {
@@ -22,7 +22,7 @@ def test_numbers_are_those_of_the_ledger(run):
         "evaluating": 1.5,
     }  # fmt: skip
     assert silent == 6
-    assert "4 steps, accumulated cost 13 (one coarsest solve = 1)." in summary(reader)
+    assert "4 steps, cost 19 in all: 4 initial, 13 chosen, 2 test (one coarsest solve = 1)." in summary(reader)
     assert "Relative L2 error 0.1, measured after step 4. State: finished 4 steps." in summary(reader)
 
 
@@ -65,7 +65,7 @@ def test_sections_depend_on_the_method(tmp_path, method, schedule, utilities):
 
 def test_a_run_without_choices(tmp_path):
     page = page_of(made_run(tmp_path / "run", running=True))
-    assert "0 steps, accumulated cost 0" in page
+    assert "0 steps, cost 6 in all: 4 initial, 0 chosen, 2 test" in page
     assert "No error has been measured." in page
     assert "State: waiting for answers. 1 query asked, not answered. Last event" in page
     assert "Nothing has been measured yet." in page
@@ -110,4 +110,6 @@ def test_failures_are_listed(tmp_path):
 
 def test_costs_in_the_unit_of_the_task(tmp_path):
     folder = made_run(tmp_path / "run", task=made_task(costs=(0.25, 3.0)), levels=(1,), errors=(0.4,))
-    assert "accumulated cost 3 (in the task's unit; one coarsest solve = 0.25)" in summary(RunReader(folder))
+    assert "cost 9 in all: 4 initial, 3 chosen, 2 test (in the task's unit; one coarsest solve = 0.25)" in summary(
+        RunReader(folder)
+    )

@@ -61,16 +61,19 @@ def test_no_steps_are_the_first_examples_and_their_measurement(tmp_path):
         assert run.state.stopped == "finished 0 steps"
 
 
-@pytest.mark.parametrize("budget", [0.5, 7.0, 12.0])
-def test_it_ends_when_nothing_fits_the_budget(tmp_path, budget):
+@pytest.mark.parametrize(("count", "before"), [("total", 38.0), ("training", 18.0), ("chosen", 0.0)])
+@pytest.mark.parametrize("rest", [0.5, 7.0, 12.0])
+def test_it_ends_when_nothing_fits_the_budget(tmp_path, rest, count, before):
+    budget = before + rest
     with runs.ready(tmp_path / "run") as run:
-        assert run.advance(budget=budget).reason == f"used up the budget of {budget:g}"
-        assert budget - 1 < run.state.cost <= budget
+        assert run.advance(budget=budget, count=count).reason == f"used up the budget of {budget:g}"
+        assert budget - 1 < run.spent.counted(count) <= budget
+        assert rest - 1 < run.state.cost <= rest
         assert measured(run)[-1] == run.state.step
         assert run.state.not_trained_on == []
 
 
-@pytest.mark.parametrize("goal", [{"budget": 7.0}, {"steps": 20}, {"steps": 20, "target": 1e9}])
+@pytest.mark.parametrize("goal", [{"budget": 7.0, "count": "chosen"}, {"steps": 20}, {"steps": 20, "target": 1e9}])
 @pytest.mark.parametrize("update_every", [1, 2])
 def test_every_end_is_a_fit_on_all_examples_that_is_evaluated(tmp_path, goal, update_every):
     """Also where updates have been trained on every example before it is known to be the last."""
@@ -283,8 +286,8 @@ def test_asynchronous_runs_keep_so_many_under_way(tmp_path, workers):
 
 def test_asynchronous_runs_never_exceed_the_budget(tmp_path):
     with runs.ready(tmp_path / "run") as run:
-        run.advance(budget=13.0, executor=Counting(), workers=3, asynchronous=True)
-        assert 12 < run.state.cost <= 13
+        run.advance(budget=51.0, executor=Counting(), workers=3, asynchronous=True)
+        assert 50 < run.spent.total <= 51
         assert run.state.running == []
 
 

@@ -327,7 +327,7 @@ def test_a_surrogate_class_from_outside_is_used_and_resumed(tmp_path):
 
 def test_a_run_prints_and_has_an_html_view(tmp_path):
     with runs.ready(tmp_path / "run") as run:
-        assert repr(run) == f"<Run {tmp_path / 'run'}: tiny, mra-uhat, seed 0, step 0, cost 0>"
+        assert repr(run) == f"<Run {tmp_path / 'run'}: tiny, mra-uhat, seed 0, step 0, cost 38>"
         page = run._repr_html_()
         assert "<table>" in page
         assert "mra-uhat" in page

@@ -243,6 +243,6 @@ def test_running_and_failed_queries_are_named():
     state = replayed(asked(4, 5, 6), failed(1), told(2))
     shown = state.as_json()
     assert shown["running"] == ["q000000"]
-    assert shown["failed"] == [{"query": "q000001", "reason": "no"}]
+    assert shown["failed"] == [{"query": "q000001", "reason": "no", "cost": 0.0, "seconds": None}]
     assert [s["candidate"] for s in shown["steps"]] == [6]
     assert shown["steps"][0]["metrics"] is None

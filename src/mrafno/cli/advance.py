@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 from mrafno.cli import config
+from mrafno.cli.options import checked_count
 from mrafno.cli.program import INTERRUPTED, print_stderr
 from mrafno.errors import MrafnoError, RunError
 
 if TYPE_CHECKING:
     from mrafno.cli.display import Display
     from mrafno.run import Run
+    from mrafno.run.spending import Count
 
 #: Seconds that Ctrl-C waits for a safe point of the run.
 _GRACE_SECONDS = 1.0
@@ -33,9 +35,9 @@ def advance(run: "Run", folder: Path, values: Mapping[str, Any], stdout: TextIO)
         stdout: where lines are printed if there is no live display.
     """
     how = config.pick(values, config.SIMULATIONS)
-    goals = config.pick(values, config.GOALS)
+    goals, count = config.pick(values, config.GOALS), checked_count(values.get("count", "total"))
     _advise(how, run.settings.batch)
-    with _display(run, goals, bool(values.get("json")), stdout) as display, safe_interrupts() as safe_point:
+    with _display(run, goals, count, bool(values.get("json")), stdout) as display, safe_interrupts() as safe_point:
 
         def watch(phase: str, done: float | None = None) -> None:
             safe_point()
@@ -44,6 +46,7 @@ def advance(run: "Run", folder: Path, values: Mapping[str, Any], stdout: TextIO)
         try:
             outcome = run.advance(
                 **_renamed(goals),
+                count=count,
                 executor=executor(how),
                 workers=concurrent_simulations(how),
                 asynchronous=how.get("async", False),
@@ -101,17 +104,17 @@ def _advise(how: Mapping[str, Any], batch: int) -> None:
         )
 
 
-def _display(run: "Run", goals: Mapping[str, float], as_json: bool, stdout: TextIO) -> "Display":
+def _display(run: "Run", goals: Mapping[str, float], count: "Count", as_json: bool, stdout: TextIO) -> "Display":
     from rich.console import Console
 
     from mrafno.cli.display import JsonDisplay, LineDisplay, LiveDisplay
 
     if as_json:
-        return JsonDisplay(run, goals, stdout)
+        return JsonDisplay(run, goals, stdout, count)
     console = Console()
     if sys.stdout.isatty() and not console.is_dumb_terminal:
-        return LiveDisplay(run, goals, console)
-    return LineDisplay(run, goals, stdout)
+        return LiveDisplay(run, goals, console, count)
+    return LineDisplay(run, goals, stdout, count)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mrafno.run.telling import Receipt
     from mrafno.simulation.query import Query
 
+Seconds = Annotated[float | None, typer.Option(metavar="S", help="How long it took.")]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why there is no output.", show_default=False)]
 
 
@@ -27,9 +28,8 @@ def ask(
     to: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for the input files. \\[default: DIR/asked]")
     ] = None,
-    budget: Annotated[
-        float | None, typer.Option(min=0, metavar="COST", help="What the chosen examples may cost in all.")
-    ] = None,
+    budget: Annotated[float | None, typer.Option(min=0, metavar="COST", help="What the run may cost in all.")] = None,
+    count: options.CountOption = "total",
     method: Annotated[
         str | None,
         typer.Option(metavar="FILE.py:NAME", help="The run's method, if it is not built in and not where it was."),
@@ -52,6 +52,7 @@ def ask(
     from mrafno.storage.files import make_folder
     from mrafno.storage.layout import ASKED
 
+    ways = options.checked_count(count)
     with Run.open(folder, method=_method(folder, method), wait=wait) as run:
         place = folder / ASKED if to is None else to
         try:
@@ -62,7 +63,7 @@ def ask(
             ) from error
         with Console(stderr=True).status("choosing") as status:  # prints on a terminal only
             queries = run.ask(
-                number, budget=budget, watch=lambda done, *_: status.update(f"training {100 * done:.0f} %")
+                number, budget=budget, count=ways, watch=lambda done, *_: status.update(f"training {100 * done:.0f} %")
             )
         typer.echo(json.dumps([_query_json(run, query, place) for query in queries], indent=2))
         if not queries:
@@ -127,7 +128,7 @@ def tell(
     cost: Annotated[
         float | None, typer.Option(metavar="X", help="What it cost, in the task's unit. \\[default: as expected]")
     ] = None,
-    seconds: Annotated[float | None, typer.Option(metavar="S", help="How long it took.")] = None,
+    seconds: Seconds = None,
 ) -> None:
     """Tell the output of a simulation; it is on disk when the command ends.
 
@@ -143,19 +144,36 @@ def tell(
 
 
 @app.command(epilog='Example: `mrafno fail runs/own q000012 --reason "the node went down"`')
-def fail(folder: options.Folder, query: options.QueryId, reason: Reason) -> None:
+def fail(
+    folder: options.Folder,
+    query: options.QueryId,
+    reason: Reason,
+    cost: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="What it cost, in the task's unit. \\[default: as one with output]"),
+    ] = None,
+    seconds: Seconds = None,
+) -> None:
     """Record that a simulation failed; its input may be asked for again."""
     from mrafno.run import telling
 
-    _say("failed", query, telling.fail(folder, query, reason))
+    _say("failed", query, telling.fail(folder, query, reason, cost=cost, seconds=seconds))
 
 
 @app.command(epilog='Example: `mrafno abandon runs/own q000012 --reason "no steady state"`')
-def abandon(folder: options.Folder, query: options.QueryId, reason: Reason) -> None:
+def abandon(
+    folder: options.Folder,
+    query: options.QueryId,
+    reason: Reason,
+    cost: Annotated[
+        float | None, typer.Option(metavar="X", help="What it cost, in the task's unit. \\[default: 0]")
+    ] = None,
+    seconds: Seconds = None,
+) -> None:
     """Record that a simulation failed, and never ask for its input again."""
     from mrafno.run import telling
 
-    _say("abandoned", query, telling.abandon(folder, query, reason))
+    _say("abandoned", query, telling.abandon(folder, query, reason, cost=cost, seconds=seconds))
 
 
 def _say(what: str, query: str, receipt: "Receipt") -> None:

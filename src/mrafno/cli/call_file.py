@@ -38,6 +38,8 @@ class Call:
 def write_call(folder: Path, call: Call) -> None:
     """Write the call into the run's folder."""
     record: dict[str, Any] = {"task": None, "folder": None, **call.values}
+    if "budget" in record:  # a file without it is of an earlier version, which counted in another way
+        record.setdefault("count", "total")
     if call.source is not None:
         record["task"] = call.source.text
         record["folder"] = None if call.source.folder is None else str(call.source.folder)
@@ -66,6 +68,8 @@ def read_call(folder: Path) -> Call:
             raise TypeError("task and folder must be strings")
         if "patience" in record:  # the name in version 0.1
             record["max_failure_rate"] = record.pop("patience")
+        if "budget" in record and "count" not in record:  # versions 0.1 and 0.2 had no other way of counting
+            record["count"] = "chosen"
         values = config.check_types(record, config.GOALS | config.SIMULATIONS, str(path))
     except LedgerError:
         raise

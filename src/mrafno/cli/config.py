@@ -12,7 +12,7 @@ from mrafno.cli import options
 from mrafno.errors import RunError, hint
 
 #: Names and types of what ends a run, and of how its simulations run.
-GOALS, SIMULATIONS = options.types(options.GOALS), options.types(options.SIMULATIONS)
+GOALS, SIMULATIONS = options.types(options.GOALS), options.types([options.COUNT], options.SIMULATIONS)
 
 _WORDS = {
     int: "a whole number",
@@ -34,7 +34,14 @@ def run_settings() -> dict[str, Any]:
 
 def all_settings() -> dict[str, Any]:
     """All names that a file may set, with their types."""
-    groups = options.PLACE, [options.AS_JSON], options.GOALS, options.SIMULATIONS, options.CHOICE, options.SURROGATE
+    groups = (
+        options.PLACE,
+        [options.AS_JSON, options.COUNT],
+        options.GOALS,
+        options.SIMULATIONS,
+        options.CHOICE,
+        options.SURROGATE,
+    )
     return options.types(*groups) | run_settings()
 
 

@@ -4,7 +4,6 @@ All three are watchers, see :class:`mrafno.run.loop.Watcher`: they read the run'
 """
 
 import json
-import math
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mrafno.plot.text import duration, mesh_name
+from mrafno.run.spending import Count, Spent
 from mrafno.run.state import RunState
 
 #: Seconds between plain lines; every measurement has a line of its own.
@@ -39,7 +39,8 @@ class Snapshot:
     """A run's figures at one moment.
 
     Attributes:
-        step: chosen examples that have been simulated; cost: their cost.
+        step: chosen examples that have been simulated.
+        spent: what the run has spent.
         error: last measured relative L2 error on the test examples; measured: the step after which it was measured.
         estimate: the run's own estimate of its error, on examples that single networks were not trained on.
         meshes: names of the resolutions, with the number of training examples and running queries of each.
@@ -48,7 +49,7 @@ class Snapshot:
     """
 
     step: int
-    cost: float
+    spent: Spent
     error: float | None
     measured: int | None
     estimate: float | None
@@ -70,7 +71,7 @@ class Snapshot:
         levels = range(len(meshes))
         return Snapshot(
             step=len(bought),
-            cost=math.fsum(q.cost for q in bought),
+            spent=state.spent,
             error=last.metrics["relative_l2"] if last else None,
             measured=last.step if last else None,
             estimate=state.estimate,
@@ -98,10 +99,11 @@ class Display:
 
     Args:
         goals: steps, budget and target, where given.
+        count: what costs have, see :mod:`mrafno.run.spending`.
     """
 
-    def __init__(self, run: HasState, goals: Mapping[str, float]) -> None:
-        self.run, self.goals = run, goals
+    def __init__(self, run: HasState, goals: Mapping[str, float], count: Count = "total") -> None:
+        self.run, self.goals, self.count = run, goals, count
         self.phase: str = "starting"
         self.done: float | None = None
         self.started = self.since = time.monotonic()
@@ -136,7 +138,7 @@ class Display:
     def time_left(self, now: Snapshot) -> float | None:
         """Seconds to the first goal at the speed of the last steps; None while the speed is unknown."""
         if not self._speed or self._speed[-1][1] != now.step:
-            self._speed.append((time.monotonic(), now.step, now.cost))
+            self._speed.append((time.monotonic(), now.step, now.spent.counted(self.count)))
         (t0, step0, cost0), (t1, step1, cost1) = self._speed[0], self._speed[-1]
         rests = []
         if "steps" in self.goals and step1 > step0:
@@ -146,6 +148,10 @@ class Display:
         # The current step has used some of it.
         return max(min(rests) - (time.monotonic() - t1), 0.0) if rests else None
 
+    def _cost(self, now: Snapshot) -> str:
+        cost, budget = now.spent.counted(self.count), self.goals.get("budget")
+        return f"{cost:g}" if budget is None else f"{cost:g}, {max(budget - cost, 0):g} left of {budget:g}"
+
     def activity(self) -> str:
         """The phase, and the share of it that is done."""
         return self.phase if self.done is None else f"{self.phase} {100 * self.done:.0f} %"
@@ -154,8 +160,8 @@ class Display:
 class LiveDisplay(Display):
     """A block on a terminal, redrawn four times a second."""
 
-    def __init__(self, run: HasState, goals: Mapping[str, float], console: Console) -> None:
-        super().__init__(run, goals)
+    def __init__(self, run: HasState, goals: Mapping[str, float], console: Console, count: Count = "total") -> None:
+        super().__init__(run, goals, count)
         self._end = ""
         self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4)
 
@@ -183,7 +189,7 @@ class LiveDisplay(Display):
         for name, value in (
             ("run", f"{state.task['name']}, {state.method}, seed {state.seed}"),
             ("step", _of(now.step, self.goals.get("steps"))),
-            ("cost", _cost(now.cost, self.goals.get("budget"))),
+            ("cost", self._cost(now)),
             ("error", _error(now, self.goals.get("target"))),
             ("examples", now.queries()),
             ("time", self._times(now)),
@@ -210,7 +216,7 @@ class LiveDisplay(Display):
     def _share(self, now: Snapshot) -> float | None:
         shares = [
             have / self.goals[goal]
-            for goal, have in (("steps", now.step), ("budget", now.cost))
+            for goal, have in (("steps", now.step), ("budget", now.spent.counted(self.count)))
             if self.goals.get(goal, 0) > 0
         ]
         return min(max(shares), 1.0) if shares else None
@@ -219,8 +225,8 @@ class LiveDisplay(Display):
 class LineDisplay(Display):
     """A line for every measurement, and one every ten seconds in between."""
 
-    def __init__(self, run: HasState, goals: Mapping[str, float], file: TextIO) -> None:
-        super().__init__(run, goals)
+    def __init__(self, run: HasState, goals: Mapping[str, float], file: TextIO, count: Count = "total") -> None:
+        super().__init__(run, goals, count)
         self._file, self._last = file, time.monotonic()
 
     def _show(self) -> None:
@@ -241,7 +247,7 @@ class LineDisplay(Display):
         time_left = self.time_left(now)
         parts = [
             f"step {_of(now.step, self.goals.get('steps'))}",
-            f"cost {_cost(now.cost, self.goals.get('budget'))}",
+            f"cost {self._cost(now)}",
             f"error {_error(now, self.goals.get('target'))}",
             f"examples {now.queries()}",
             *more,
@@ -257,8 +263,8 @@ class LineDisplay(Display):
 class JsonDisplay(Display):
     """One JSON object per line: for every measurement, and for the end."""
 
-    def __init__(self, run: HasState, goals: Mapping[str, float], file: TextIO) -> None:
-        super().__init__(run, goals)
+    def __init__(self, run: HasState, goals: Mapping[str, float], file: TextIO, count: Count = "total") -> None:
+        super().__init__(run, goals, count)
         self._file = file
 
     def _show(self) -> None:
@@ -275,7 +281,8 @@ class JsonDisplay(Display):
         last = state.evaluations[-1] if state.evaluations else None
         figures = {
             "step": now.step,
-            "accumulated_cost": now.cost,
+            "accumulated_cost": now.spent.chosen,
+            "spent": now.spent.as_json(),
             "metrics": last and last.metrics,
             "measured_at_step": last and last.step,
             "estimate": now.estimate,
@@ -289,10 +296,6 @@ class JsonDisplay(Display):
 
 def _of(have: int, goal: float | None) -> str:
     return f"{have}" if goal is None else f"{have} of {goal:g}"
-
-
-def _cost(cost: float, budget: float | None) -> str:
-    return f"{cost:g}" if budget is None else f"{cost:g}, {max(budget - cost, 0):g} left of {budget:g}"
 
 
 def _error(now: Snapshot, target: float | None) -> str:

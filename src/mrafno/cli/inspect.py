@@ -93,7 +93,9 @@ def _read(folder: Path, damaged: bool) -> tuple["RunState", list[str]]:
 
 
 @app.command(epilog="Example: `mrafno compare runs/uhat runs/random --errors .1,.05`")
-def compare(folders: Folders, errors: Errors = None, as_json: AsJson = False) -> None:
+def compare(
+    folders: Folders, errors: Errors = None, count: options.CountOption = "total", as_json: AsJson = False
+) -> None:
     """Compare runs: cost, error, and the cost to reach given errors.
 
     The logarithm of the error is interpolated between measurements; the first crossing counts.
@@ -103,7 +105,7 @@ def compare(folders: Folders, errors: Errors = None, as_json: AsJson = False) ->
     from mrafno.cli.tables import comparison, comparison_table
 
     runs = [(folder, _read(folder, False)[0]) for folder in dict.fromkeys(folders)]
-    found = comparison(runs, options.positive_numbers(errors, "--errors"))
+    found = comparison(runs, options.positive_numbers(errors, "--errors"), options.checked_count(count))
     if as_json:
         typer.echo(json.dumps(found))
     else:
@@ -117,6 +119,7 @@ def report(
     images: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also write every figure as a file.")] = None,
     formats: Annotated[str, typer.Option(help="Formats of the images, comma-separated: svg, pdf, png.")] = "svg",
     errors: Errors = None,
+    count: options.CountOption = "total",
 ) -> None:
     """Write a self-contained HTML page about a run, or a comparison of several."""
     from mrafno.errors import MrafnoError
@@ -124,7 +127,14 @@ def report(
 
     wanted = options.positive_numbers(errors, "--errors")
     try:
-        write_report(folders, out, images=images, formats=[one.strip() for one in formats.split(",")], errors=wanted)
+        write_report(
+            folders,
+            out,
+            images=images,
+            formats=[one.strip() for one in formats.split(",")],
+            errors=wanted,
+            count=options.checked_count(count),
+        )
     except OSError as error:
         raise MrafnoError(f"report: {error.filename or out} cannot be written ({error.strerror}).") from error
     typer.echo(f"wrote {out}")

@@ -8,13 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
+
+if TYPE_CHECKING:
+    from mrafno.run.spending import Count
 
 Command = TypeVar("Command", bound=Callable[..., None])
 Complete = Callable[[str], Iterable[str]]
 
+#: Ways of counting costs, see mrafno.run.spending.
+_COUNTS = ("total", "training", "chosen")
 # Panels of the help text.
 _GOAL, _HOW, _CHOICE, _SURROGATE = "When to stop", "How simulations run", "What is chosen", "The surrogate"
 
@@ -147,6 +152,23 @@ OtherTask = Annotated[
     ),
 ]  # fmt: skip
 
+CountOption = Annotated[
+    str,
+    typer.Option(
+        "--count", metavar="NAME", help="What costs have: total, training (all but test examples) or chosen.",
+        autocompletion=_complete_words(*_COUNTS),
+    ),
+]  # fmt: skip
+
+
+def checked_count(count: str) -> "Count":
+    """A way of counting costs, if there is one of this name."""
+    from mrafno.run.spending import check_count
+
+    check_count(count)
+    return cast("Count", count)
+
+
 # Flags that several commands share.
 
 PLACE = (
@@ -166,12 +188,17 @@ AS_JSON = Flag(name="json", kind=bool, help="Print JSON, and nothing else, on st
 GOALS = (
     Flag(name="steps", kind=int, min=0, metavar="N", panel=_GOAL, help="Chosen examples in all."),
     Flag(
-        name="budget", kind=float, min=0, metavar="COST", panel=_GOAL, help="What the chosen examples may cost in all."
+        name="budget", kind=float, min=0, metavar="COST", panel=_GOAL, help="What the run may cost in all."
     ),
     Flag(
         name="target", kind=float, min=0, metavar="ERROR", panel=_GOAL,
         help="Stop when the upper bound of the run's own error estimate is lower.",
     ),
+)  # fmt: skip
+
+COUNT = Flag(
+    name="count", kind=str, metavar="NAME", panel=_GOAL, default="total", complete=_complete_words(*_COUNTS),
+    help="What the budget covers: total, training (all but test examples) or chosen (the chosen examples alone).",
 )  # fmt: skip
 
 SIMULATIONS = (

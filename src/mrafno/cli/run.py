@@ -23,7 +23,14 @@ _STEPS = 100
     "`mrafno run solver.py:task --out runs/own --steps 50 --workers 4 --batch 4 --limit 3600`\n\n"
     "`mrafno run --config settings.toml --seed 3 --json`"
 )
-@with_flags(options.PLACE, [options.CONFIG, options.AS_JSON], options.GOALS, options.NEW_RUN, options.SIMULATIONS)
+@with_flags(
+    options.PLACE,
+    [options.CONFIG, options.AS_JSON],
+    options.GOALS,
+    [options.COUNT],
+    options.NEW_RUN,
+    options.SIMULATIONS,
+)
 def run(ctx: typer.Context, **_: Any) -> None:
     """Create a run and advance it: choose, simulate, retrain and measure, step by step.
 
@@ -54,7 +61,9 @@ def create(ctx: typer.Context, **_: Any) -> None:
     "`mrafno resume runs/b`\n\n"
     "`mrafno resume runs/own --steps 200 --workers 8 --task solver.py:task`"
 )
-@with_flags([options.AS_JSON], options.GOALS, options.SIMULATIONS, [options.CALLBACK, options.OTHER_METHOD])
+@with_flags(
+    [options.AS_JSON], options.GOALS, [options.COUNT], options.SIMULATIONS, [options.CALLBACK, options.OTHER_METHOD]
+)
 def resume(ctx: typer.Context, folder: options.Folder, task: options.OtherTask = None, **_: Any) -> None:
     """Continue a run, as if it had never stopped.
 

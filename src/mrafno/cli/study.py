@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mrafno.cli.options import Flag, given, positive_numbers, with_flags, without
+from mrafno.cli.options import Flag, checked_count, given, positive_numbers, with_flags, without
 from mrafno.cli.program import Group, app
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ ACTIVE = (
     Flag(name="first_seed", kind=int, min=0, value=0, help="The first seed."),
     Flag(name="steps", kind=int, min=1, default="500; navier-stokes 300", help="Steps of each run."),
     Flag(name="budget", kind=float, help="A run also ends once it has spent this."),
+    Flag(
+        name="count", kind=str, value="chosen", metavar="NAME",
+        help="What costs have: total, training (all but test examples) or chosen, as in the paper.",
+    ),
     Flag(name="alpha", kind=float, default="0.01", help="Rate of the cost schedule."),
     Flag(name="setting", kind=list[str], metavar="NAME=VALUE", help="A setting of every run. May be repeated."),
     Flag(name="out", kind=Path, default="study-TASK", help="Folder of runs, JSON and page."),
@@ -156,6 +160,7 @@ def _active(name: str, ctx: typer.Context) -> "Study":
         flags["task"],
         steps=flags.get("steps"),
         budget=flags.get("budget"),
+        count=checked_count(flags["count"]),
         seeds=flags.get("seeds"),
         first_seed=flags["first_seed"],
         settings=collect({"alpha": flags.get("alpha")}, flags.get("setting", ())),

@@ -13,6 +13,7 @@ from rich.text import Text
 from mrafno.analysis.curves import cost_to_reach, round_errors
 from mrafno.cli.display import Snapshot
 from mrafno.plot.text import duration
+from mrafno.run.spending import COUNTED, Count, check_count
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.layout import INBOX, LOCK, REFUSED
 from mrafno.storage.lock import LockState, lock_state
@@ -35,16 +36,13 @@ def run_table(state: RunState, folder: Path, lock: LockState = "free", untaken: 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
-    told = [q for q in state.queries.values() if q.status == "told"]
-    aside = {kind: sum(q.cost for q in told if _kind(q) == kind) for kind in ("imported", "initial", "test")}
-    aside_text = [f"{cost:g} of {kind}" for kind, cost in aside.items() if kind != "imported" or any(state.given)]
     rows = [
         ("run", str(folder)),
         ("task", state.task["name"]),
         ("method", f"{state.method}, seed {state.seed}"),
         ("state", state.activity(lock)),
         ("steps", str(now.step)),
-        ("cost", f"{now.cost:g}, and {' and '.join(aside_text)} examples"),
+        ("cost", str(state.spent)),
         ("error", "not measured yet" if now.error is None else f"{now.error:.4g} after step {now.measured}"),
         ("estimate", "none yet" if now.estimate is None else f"{now.estimate:.4g}, by the run itself"),
         ("time", ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in now.seconds.items())),
@@ -99,9 +97,16 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def comparison(runs: Sequence[tuple[Path, RunState]], errors: Sequence[float]) -> dict[str, Any]:
-    """Figures of several runs; ``reached`` has costs by error, None where a run did not reach it."""
-    curves = [state.error_curve() for _, state in runs]
+def comparison(
+    runs: Sequence[tuple[Path, RunState]], errors: Sequence[float], count: Count = "total"
+) -> dict[str, Any]:
+    """Figures of several runs; ``reached`` has costs by error, None where a run did not reach it.
+
+    Args:
+        count: what these costs have, see :mod:`mrafno.run.spending`.
+    """
+    check_count(count)
+    curves = [state.error_curve(count) for _, state in runs]
     known = [curve for curve in curves if curve is not None]
     wanted = sorted(errors, reverse=True)
     if not errors and known:
@@ -109,6 +114,7 @@ def comparison(runs: Sequence[tuple[Path, RunState]], errors: Sequence[float]) -
         wanted = round_errors(low, statistics.median(curve.errors[0] for curve in known), _ERRORS)
     return {
         "errors": wanted,
+        "count": count,
         "runs": [
             {
                 "run": str(folder),
@@ -118,6 +124,8 @@ def comparison(runs: Sequence[tuple[Path, RunState]], errors: Sequence[float]) -
                 "state": state.activity(lock_state(folder / LOCK)),
                 "steps": state.step,
                 "accumulated_cost": state.cost,
+                "spent": state.spent.as_json(),
+                "cost": state.spent.counted(count),
                 "error": None if curve is None else curve.errors[-1],
                 "reached": {f"{error:g}": None if curve is None else cost_to_reach(curve, error) for error in wanted},
             }
@@ -133,7 +141,7 @@ def comparison_table(found: dict[str, Any]) -> Table:
     """
     runs = found["runs"]
     shared = [name for name in ("task", "seed") if len({run[name] for run in runs}) == 1]
-    said = ["cost: of the chosen examples"]
+    said = [f"cost: {COUNTED[found['count']]}"]
     if found["errors"]:
         said.append(f"to ...: cost when the error was first that low, {_NEVER} if never")
     table = Table(
@@ -150,7 +158,7 @@ def comparison_table(found: dict[str, Any]) -> Table:
     for run in runs:
         figures = {
             **{name: str(run[name]) for name in ("task", "method", "seed", "steps")},
-            "cost": f"{run['accumulated_cost']:.6g}",
+            "cost": f"{run['cost']:.6g}",
             "error": "none" if run["error"] is None else f"{run['error']:.4g}",
         }
         costs = (_NEVER if cost is None else f"{cost:.4g}" for cost in run["reached"].values())

@@ -41,7 +41,7 @@ def row(name: str, run: RunReader) -> Row:
         "state": run.activity,
         "short_state": short_state(run.activity),
         "steps": state.step,
-        "cost": state.cost,
+        "cost": run.cost,
         "error": float(state.measurements[-1].metrics["relative_l2"]) if state.measurements else None,
         "changed": state.last,
     }
@@ -80,6 +80,7 @@ def overview(name: str, run: RunReader) -> dict[str, Any]:
     return {
         **row(name, run),
         "measured": last and last.step,
+        "spent": state.spent.as_json(),
         "estimate": state.estimate,
         "levels": [
             {
@@ -127,7 +128,7 @@ def about_query(run: RunReader, query: QueryRecord) -> dict[str, Any]:
 def _query(run: RunReader, query: QueryRecord, prequential_errors: Mapping[str, float]) -> dict[str, Any]:
     return {
         **about_query(run, query),
-        "cost": query.cost if query.status == "told" else None,
+        "cost": query.cost if query.status in ("told", "failed", "abandoned") else None,
         "seconds": query.seconds,
         "asked": query.asked,
         "answered": query.answered,

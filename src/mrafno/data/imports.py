@@ -76,10 +76,8 @@ def write_examples(ledger: Ledger, imported: Sequence[LevelExamples], row: int) 
     for level, examples in enumerate(imported):
         for f, y, cost in zip(examples.inputs, examples.outputs, examples.costs, strict=True):
             id = f"q{len(entries):06d}"
-            files = {
-                name: ledger.write_array(f"{id}-{name}", values).as_json()
-                for name, values in (("input", f), ("output", y))
-            }
+            pair = zip(("input", "output"), ledger.pack_arrays([f, y]), strict=True)
+            files = {name: file.as_json() for name, file in pair}
             entries.append({"id": id, "level": level, "row": row + len(entries), "cost": float(cost), **files})
     return entries
 

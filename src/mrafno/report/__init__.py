@@ -13,6 +13,7 @@ from mrafno.report.html import write_page
 from mrafno.report.images import check_formats, write_images
 from mrafno.report.page import run_page
 from mrafno.run.reader import RunReader
+from mrafno.run.spending import Count
 
 
 def write_report(
@@ -22,6 +23,7 @@ def write_report(
     images: Path | None = None,
     formats: Sequence[str] = ("svg",),
     errors: Sequence[float] = (),
+    count: Count = "total",
 ) -> None:
     """Write a page about a run, or a comparison of several; they may be advancing.
 
@@ -31,9 +33,10 @@ def write_report(
         images: a folder for the figures as files, which needs kaleido.
         formats: of the images: ``svg``, ``pdf``, ``png``.
         errors: for several runs, the errors to reach; round numbers by default.
+        count: what costs have, see :mod:`mrafno.run.spending`.
     """
     check_formats(formats)
-    readers = [RunReader(folder) for folder in dict.fromkeys(Path(folder) for folder in folders)]
+    readers = [RunReader(folder, count=count) for folder in dict.fromkeys(Path(folder) for folder in folders)]
     if not readers:
         raise MrafnoError("report: no run was given. Give at least one run's folder.")
     if out.is_dir():

@@ -16,6 +16,7 @@ from mrafno.plot.text import counted, duration, listed, rounded_cost
 from mrafno.report.html import Cells, Section
 from mrafno.report.page import seconds, unit
 from mrafno.run.reader import RunReader
+from mrafno.run.spending import COUNTED
 
 #: Settings that do not change the choices of a run.
 _IRRELEVANT = ("evaluate", "lease", "retries")
@@ -32,7 +33,7 @@ class Group:
     @property
     def curves(self) -> list[Curve]:
         """Error against cost; a run with one measurement has just begun and is left out if others have more."""
-        found = [c for c in (run.state.error_curve() for run in self.runs) if c is not None]
+        found = [c for c in (run.curve for run in self.runs) if c is not None]
         return [c for c in found if len(c.costs) > 1] or found
 
 
@@ -46,10 +47,7 @@ def comparison(runs: Sequence[RunReader], errors: Sequence[float] = ()) -> tuple
     for name, here in zip(names, tasks.values(), strict=True):
         full = f"{name} ({', '.join(here[0].meshes)})" if names.count(name) > 1 else name
         sections += _task_sections(full, here, errors)
-    lead = (
-        f"{len(runs)} runs of {listed(list(dict.fromkeys(names)))}. Costs are those of the chosen examples; the "
-        "initial and the test ones are not in them."
-    )
+    lead = f"{len(runs)} runs of {listed(list(dict.fromkeys(names)))}. Costs are those of {COUNTED[runs[0].count]}."
     return "Runs compared", lead, sections
 
 
@@ -153,6 +151,6 @@ def _runs(groups: Sequence[Group]) -> Cells:
                 last = state.measurements[-1]
                 error = f"{last.metrics['relative_l2']:.4g} (step {last.step})"
             time = duration(sum(seconds(run)[0].values()))
-            numbers = (str(state.seed), str(state.step), f"{state.cost:.6g}")
+            numbers = (str(state.seed), str(state.step), f"{run.cost:.6g}")
             rows.append((str(run.folder), group.label, *numbers, error, time, run.activity))
     return rows

@@ -16,6 +16,7 @@ from mrafno.report.examples import choices, queries_section, test_sections
 from mrafno.report.html import MarkupCells, Section, prose
 from mrafno.run.methods import METHODS
 from mrafno.run.reader import RunReader
+from mrafno.run.spending import COUNTED
 
 #: Rows of the table of failures, and the fewest steps of the schedule that are shown.
 _FAILURES, _STEPS = 20, 20
@@ -64,7 +65,7 @@ def summary(run: RunReader) -> str:
     waiting = f"{unanswered} running." if run.lock == "held" else f"{unanswered} asked, not answered."
     sentences = [
         f"Task {state.task['name']} on {listed(run.meshes)}, method {state.method}, seed {state.seed}.",
-        f"{counted(state.step, 'step')}, accumulated cost {state.cost:.6g} ({unit(run)}).",
+        f"{counted(state.step, 'step')}, cost {state.spent} ({unit(run)}).",
         f"Relative L2 error {last.metrics['relative_l2']:.4g}, measured after step {last.step}."
         if last
         else "No error has been measured.",
@@ -101,14 +102,14 @@ def seconds(run: RunReader) -> tuple[dict[str, float], int]:
 
 
 def _error(run: RunReader) -> Section:
-    heading, found = "Error against cost", run.state.error_curve()
+    heading, found = "Error against cost", run.curve
     if found is None:
         return heading, _unmeasured(run), None
     style = method_styles({run.state.method: run.state.method})[run.state.method]
     tests = len(run.state.of_kind("test", "told"))
     text = (
-        f"Mean relative L2 error over {counted(tests, 'test example')} on the finest mesh. The cost is that of the "
-        "chosen examples, without the initial and the test ones."
+        f"Mean relative L2 error over {counted(tests, 'test example')} on the finest mesh. The cost is that of "
+        f"{COUNTED[run.count]}."
     )
     return heading, text, error_figure([Line(run.state.method, found.costs, found.errors, style=style)], unit(run))
 
@@ -171,7 +172,7 @@ def _coverage(run: RunReader) -> Section:
         return heading, _unmeasured(run), None
     shares = [e.metrics["coverage"]["0.9"] for e in found]
     text = "At every measurement; 90 % (dotted) is perfect calibration, less is overconfident, more is underconfident."
-    return heading, text, coverage_figure([e.cost for e in found], shares, 0.9, unit(run))
+    return heading, text, coverage_figure([e.cost_of(run.count) for e in found], shares, 0.9, unit(run))
 
 
 def _time(run: RunReader) -> Section:

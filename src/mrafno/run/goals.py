@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from mrafno.errors import RunError
+from mrafno.run.spending import Count, check_count
 from mrafno.simulation.executors import process_pool
 from mrafno.tasks.base import Task
 
@@ -19,12 +20,14 @@ class Goals:
 
     Attributes:
         steps: chosen examples that the run has in all.
-        budget: cost of the chosen examples in all; it is never exceeded.
+        budget: cost of the run in all; it is never exceeded.
+        count: what the budget covers, see :mod:`mrafno.run.spending`.
         target: relative error that the run's own estimate is below; see :attr:`RunState.bound`.
     """
 
     steps: int | None = None
     budget: float | None = None
+    count: Count = "total"
     target: float | None = None
 
 
@@ -69,7 +72,15 @@ class SimulationOptions:
         return self.executor
 
 
-def goals_of(steps: int | None, total: int | None, budget: float | None, target: float | None, *, done: int) -> Goals:
+def goals_of(
+    steps: int | None,
+    total: int | None,
+    budget: float | None,
+    count: Count,
+    target: float | None,
+    *,
+    done: int,
+) -> Goals:
     """Goals from the arguments of :meth:`mrafno.run.run.Run.advance`.
 
     Args:
@@ -81,7 +92,8 @@ def goals_of(steps: int | None, total: int | None, budget: float | None, target:
     for name, value in (("steps", steps), ("total_steps", total)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
             raise RunError(f"run: {name} must be a whole number, 0 or more, got {value!r}.")
-    return Goals(steps=total if steps is None else done + steps, budget=budget, target=target)
+    check_count(count)
+    return Goals(steps=total if steps is None else done + steps, budget=budget, count=count, target=target)
 
 
 def check_costs(task: Task) -> None:

@@ -1,5 +1,6 @@
 """The inputs of a run: kept in its folder or, where they stay in a file of their own, checked and read from there."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,15 @@ class InputStore:
             return self.recorder.ledger.write_array(name, rows).as_json()
         parts = (values for _, values in blocks(rows))
         return write_blocks(self.recorder.ledger.folder, name, rows.shape, parts).as_json()
+
+
+def check_created(state: RunState, path: Path | str) -> None:
+    """Raise :class:`RunError` if the creation of a run was interrupted before its examples were recorded."""
+    if any(n != len(state.imported(level)) for level, n in enumerate(state.given)):
+        raise RunError(
+            f"run {path}: its creation was interrupted before its examples were recorded. Remove the folder, and "
+            "create it again."
+        )
 
 
 def stored_inputs(ledger: Ledger, state: RunState) -> Rows | None:

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from mrafno.data.cache import solve_examples
-from mrafno.errors import CallbackError, FailuresError, LedgerError, MrafnoError, SimulationError, sentence
+from mrafno.errors import CallbackError, FailuresError, LedgerError, MrafnoError, RunError, SimulationError, sentence
 from mrafno.run.answers import OPEN, Answer, leave_answer
 from mrafno.run.goals import Goals, SimulationOptions
 from mrafno.run.recorder import Recorder
@@ -37,8 +37,13 @@ class Watcher(Protocol):
         """``done`` from 0 to 1 where it is known."""
 
 
-#: Asks for n queries within a budget, and reports progress of training to a watcher.
-Ask = Callable[[int, float | None, Watcher], list[Query]]
+def silent(phase: str, done: float | None = None) -> None:
+    """The watcher that shows nothing."""
+    del phase, done
+
+
+#: Asks for n queries within the budget of the goals, and reports progress of training to a watcher.
+Ask = Callable[[int, Goals, Watcher], list[Query]]
 
 
 class Loop:
@@ -144,7 +149,7 @@ class Loop:
             return []
         if not self.session.missing_setup():
             self.watch("choosing")
-        return self.ask(n, self.goals.budget, self.watch)
+        return self.ask(n, self.goals, self.watch)
 
     def _can_ask(self) -> bool:
         """Whether queries can be asked while others run: nothing is chosen before the first examples are observed."""
@@ -180,15 +185,21 @@ class Loop:
         self.trainer.train_and_evaluate_if_due(lambda done, *_: self.watch("training", done), last=last)
 
     def _exhausted(self) -> str:
+        missing, budget = self.session.missing_setup(), self.goals.budget
+        if missing and budget is not None:
+            raise RunError(
+                f"run {self.recorder.ledger.folder}: the budget of {budget:g} is used up before the first examples are "
+                f"complete; {len(missing)} are missing. Spent: {self.state.spent}. Resume with a larger budget."
+            )
         if not self.session.ready():
             raise FailuresError(
                 f"run {self.recorder.ledger.folder}: there are too few initial examples to go on; their simulations "
                 "failed. See `mrafno show`, correct the simulator, and resume."
             )
         self._train_and_evaluate(last=True)
-        if self.goals.budget is None or len(self.state.used_rows("pool")) >= len(self.session.inputs.pool):
+        if budget is None or len(self.state.used_rows("pool")) >= len(self.session.inputs.pool):
             return "asked for the whole pool"
-        return f"used up the budget of {self.goals.budget:g}"
+        return f"used up the budget of {budget:g}"
 
     # Simulations.
 
@@ -198,7 +209,7 @@ class Loop:
         Those that fail are left for the loop.
         """
         if missing := self.session.missing_setup():
-            self.ask(len(missing), None, self.watch)
+            self.ask(len(missing), self.goals, self.watch)
         failures = 0
         for kind in ("initial", "test"):
             for level in range(self.task.levels):
@@ -242,7 +253,8 @@ class Loop:
         elif observation.output is not None:
             self.session.tell(observation.id, observation.output, seconds=observation.seconds)
         else:
-            self.session.fail(observation.id, observation.reason or "no reason was given")
+            reason, seconds = observation.reason or "no reason was given", observation.seconds or None
+            self.session.fail(observation.id, reason, seconds=seconds)
         clear_spool(self.recorder.ledger.folder / SPOOL, [observation.id])
         self.session.in_progress.discard(observation.id)
         self._results.append(observation.reason)

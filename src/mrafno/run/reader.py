@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from mrafno.analysis.curves import Curve
 from mrafno.data.pool import ENDLESS_POOL
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, relative_l2
 from mrafno.run.answers import untaken
 from mrafno.run.inputs import pool_of, stored_inputs
 from mrafno.run.recorder import pool_sizes
+from mrafno.run.spending import Count, check_count
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, LOCK
 from mrafno.storage.ledger import Ledger
@@ -32,9 +34,14 @@ class RunReader:
     Args:
         path: the run's folder.
         damaged: what to do about damaged lines of the ledger, see :meth:`mrafno.storage.ledger.Ledger.open`.
+        count: what costs have, see :mod:`mrafno.run.spending`.
     """
 
-    def __init__(self, path: Path | str, *, damaged: Literal["refuse", "skip"] = "refuse") -> None:
+    def __init__(
+        self, path: Path | str, *, damaged: Literal["refuse", "skip"] = "refuse", count: Count = "total"
+    ) -> None:
+        check_count(count)
+        self.count: Count = count
         self.folder = Path(path)
         self.ledger = Ledger.open(path, damaged=damaged)
         self.state = RunState.of(self.ledger.events)
@@ -72,6 +79,18 @@ class RunReader:
     def untaken(self) -> list[str]:
         """Queries whose answers are on the disk, and not yet in the ledger."""
         return [message.query for message in untaken(self.folder, self.state)]
+
+    # Cost and error.
+
+    @property
+    def cost(self) -> float:
+        """What the run has spent, by its way of counting."""
+        return self.state.spent.counted(self.count)
+
+    @property
+    def curve(self) -> Curve | None:
+        """Error on the test examples against cost, by its way of counting."""
+        return self.state.error_curve(self.count)
 
     # The task.
 

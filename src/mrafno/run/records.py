@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mrafno.run.spending import Count, Spent
 from mrafno.storage.arrays import ArrayFile
 
 Kind = Literal["initial", "pool", "test"]
@@ -18,7 +19,8 @@ class QueryRecord:
         step: of kind ``pool``, which choice it was, from 1.
         expires: when it can be asked for again if there is no answer, in seconds since the epoch.
         choice: what the choice rested on: score, costs, and the best score of every level.
-        cost: what it cost, in the task's unit; seconds: how long it took.
+        cost: what it cost, in the task's unit, also if it failed; seconds: how long it took.
+        spent: what the run had spent in all when it was answered.
         measured: how many measurements there were when it was told.
         imported: whether it was simulated before the run began.
         message: name of the message that brought the answer, if another process left one.
@@ -36,6 +38,7 @@ class QueryRecord:
     status: Status = "running"
     output: ArrayFile | None = None
     cost: float = 0.0
+    spent: float = 0.0
     seconds: float | None = None
     reason: str | None = None
     answered: float | None = None
@@ -72,9 +75,19 @@ class Training:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics on the test examples after a step, and what had been spent by then; None is no finite number."""
+    """Metrics on the test examples after a step; None is no finite number.
+
+    Attributes:
+        cost: of the chosen examples by then, as it was recorded.
+        spent: costs by purpose by then, as the replay of the ledger has them.
+    """
 
     step: int
     cost: float
     metrics: dict[str, Any]
     seconds: float
+    spent: Spent = field(default_factory=Spent)
+
+    def cost_of(self, count: Count) -> float:
+        """What had been spent by then, by a way of counting."""
+        return self.cost if count == "chosen" else self.spent.counted(count)

@@ -14,15 +14,16 @@ from mrafno.data.imports import Examples, read_examples, write_examples
 from mrafno.data.pool import PoolSizes, RunInputs, draw
 from mrafno.errors import RunError
 from mrafno.run.callbacks import Callbacks
-from mrafno.run.goals import SimulationOptions, check_costs, check_goals, goals_of
-from mrafno.run.inputs import stored_inputs
-from mrafno.run.loop import Loop, Watcher
+from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
+from mrafno.run.inputs import check_created, stored_inputs
+from mrafno.run.loop import Loop, Watcher, silent
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
-from mrafno.run.outcome import Outcome
+from mrafno.run.outcome import Outcome, figures
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
 from mrafno.run.settings import RunSettings
+from mrafno.run.spending import Count, Spent, check_count
 from mrafno.run.state import Evaluation, QueryRecord, RunState, Training
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.query import Query
@@ -156,11 +157,7 @@ class Run:
         ledger = Ledger.open(path, write=write, wait=wait, brief=brief)
         try:
             state = RunState.of(ledger.events)
-            if any(n != len(state.imported(level)) for level, n in enumerate(state.given)):
-                raise RunError(
-                    f"run {path}: its creation was interrupted before its examples were recorded. Remove the folder, "
-                    "and create it again."
-                )
+            check_created(state, path)
             if task is not None:
                 check_same_task(task, state.task)
             else:
@@ -194,6 +191,11 @@ class Run:
         return self.recorder.state
 
     @property
+    def spent(self) -> Spent:
+        """What was spent so far: initial, chosen, test and failed simulations, and their total."""
+        return self.state.spent
+
+    @property
     def settings(self) -> RunSettings:
         """Settings that the run was created with."""
         return self.state.settings
@@ -210,7 +212,14 @@ class Run:
 
     # Asking and telling.
 
-    def ask(self, n: int | None = None, *, budget: float | None = None, watch: "Watch | None" = None) -> list[Query]:
+    def ask(
+        self,
+        n: int | None = None,
+        *,
+        budget: float | None = None,
+        count: Count = "total",
+        watch: "Watch | None" = None,
+    ) -> list[Query]:
         """The next simulations to run, at most n (the run's batch by default); recorded before they are returned.
 
         First come the initial examples, then the test examples, then choices, for which the surrogate is trained on
@@ -218,9 +227,11 @@ class Run:
         examples are observed to choose by.
 
         Args:
-            budget: what all choices of this run may cost together, those already made included.
+            budget: what this run may cost, what was spent already included; it is never exceeded.
+            count: what the budget covers: ``total``, ``training`` or ``chosen``, see :mod:`mrafno.run.spending`.
             watch: called with the progress of training.
         """
+        check_count(count)
 
         def choose(n: int, left: float | None) -> list[tuple[Choice, dict[str, Any]]]:
             self.trainer.train_and_evaluate_if_due(watch)
@@ -229,19 +240,19 @@ class Run:
             seconds = (time.perf_counter() - started) / max(len(chosen), 1)
             return [(choice, {**details, "seconds": seconds}) for choice, details in chosen]
 
-        return self.session.ask(n, choose=choose, budget=budget)
+        return self.session.ask(n, choose=choose, budget=budget, count=count)
 
     def tell(self, id: str, output: ArrayLike, *, cost: float | None = None, seconds: float | None = None) -> None:
         """Record the output of a simulation; see :meth:`mrafno.run.session.Session.tell`."""
         self.session.tell(id, output, cost=cost, seconds=seconds)
 
-    def fail(self, id: str, reason: str) -> None:
-        """Record that a simulation gave no output; its input may be asked for again."""
-        self.session.fail(id, reason)
+    def fail(self, id: str, reason: str, *, cost: float | None = None, seconds: float | None = None) -> None:
+        """Record that a simulation gave no output; see :meth:`mrafno.run.session.Session.fail`."""
+        self.session.fail(id, reason, cost=cost, seconds=seconds)
 
-    def abandon(self, id: str, reason: str) -> None:
-        """Record that a simulation gave no output, and that its input is never to be asked for again."""
-        self.session.abandon(id, reason)
+    def abandon(self, id: str, reason: str, *, cost: float | None = None, seconds: float | None = None) -> None:
+        """Record that its input is never to be asked for again; see :meth:`mrafno.run.session.Session.abandon`."""
+        self.session.abandon(id, reason, cost=cost, seconds=seconds)
 
     def add_candidates(self, candidates: ArrayLike) -> int:
         """Add candidates ``(n, in_channels, *finest grid)`` to the pool; they are on disk when this returns."""
@@ -294,6 +305,7 @@ class Run:
         *,
         total_steps: int | None = None,
         budget: float | None = None,
+        count: Count = "total",
         target: float | None = None,
         executor: Executor | Callable[[], Executor] | None = None,
         workers: int = 1,
@@ -311,7 +323,8 @@ class Run:
             steps: how many more examples to choose and simulate: ``advance(steps=5)`` twice makes ten steps.
             total_steps: the same counted from the beginning of the run: a script that was interrupted and is started
                 again makes the steps that are missing.
-            budget: cost of all chosen examples, those of earlier calls included; it is never exceeded.
+            budget: what the run may cost in all, first examples and earlier calls included; it is never exceeded.
+            count: what the budget covers: ``total``, ``training`` or ``chosen``, see :mod:`mrafno.run.spending`.
             target: relative error; the run ends when an upper 95 % bound of its own estimate is lower. The test
                 examples are not used for this.
             executor: what runs simulations, or what makes such a thing again when its workers die; by default this
@@ -325,7 +338,7 @@ class Run:
             watch: called with what the run is doing; by default it is shown in a notebook, and not elsewhere.
             progress: show a progress bar while the first examples are simulated.
         """
-        goals = goals_of(steps, total_steps, budget, target, done=self.state.step)
+        goals = goals_of(steps, total_steps, budget, count, target, done=self.state.step)
         check_goals(goals, self.trainer.spec().name)
         options = SimulationOptions(
             executor=executor,
@@ -346,15 +359,15 @@ class Run:
             ask=self._ask_for_loop,
             goals=goals,
             options=options,
-            watch=watch or (NotebookProgress(self._progress) if in_notebook() else _silent),
+            watch=watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent),
         )
         reason = loop.run(progress=progress)
         if self.surrogate.fits:  # trained again, if a run that was killed had not saved it
             self.trainer.save()
         return Outcome.of(self.state, reason)
 
-    def _ask_for_loop(self, n: int, budget: float | None, watch: Watcher) -> list[Query]:
-        return self.ask(n, budget=budget, watch=lambda done, *_: watch("training", done))
+    def _ask_for_loop(self, n: int, goals: Goals, watch: Watcher) -> list[Query]:
+        return self.ask(n, budget=goals.budget, count=goals.count, watch=lambda done, *_: watch("training", done))
 
     # Keeping and showing.
 
@@ -377,23 +390,12 @@ class Run:
 
     def __repr__(self) -> str:
         state = self.state
-        about = f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {state.cost:g}"
+        about = (
+            f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {state.spent.total:g}"
+        )
         return f"<{type(self).__name__} {self.path}: {about}>"
 
-    def _progress(self) -> dict[str, Any]:
-        state = self.state
-        outcome = Outcome.of(state, "")
-        rows: dict[str, Any] = {"task": state.task["name"], "method": state.method, "steps": state.step}
-        rows["cost"] = f"{state.cost:g}"
-        if outcome.error is not None:
-            rows["relative error on test examples"] = f"{outcome.error:.3g}"
-        if outcome.estimate is not None:
-            rows["the run's own estimate"] = f"{outcome.estimate:.3g}"
-        return rows
-
     def _repr_html_(self) -> str:
-        return table(f"Run {self.path}", {**self._progress(), "seed": self.state.seed, "state": self.state.activity()})
-
-
-def _silent(phase: str, done: float | None = None) -> None:
-    del phase, done
+        return table(
+            f"Run {self.path}", {**figures(self.state), "seed": self.state.seed, "state": self.state.activity()}
+        )

@@ -16,10 +16,10 @@ from mrafno.run.answers import checked_measure, checked_output, open_query, read
 from mrafno.run.inputs import InputStore
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
+from mrafno.run.spending import Count, counts, price_of
 from mrafno.run.state import Kind, QueryRecord, RunState
 from mrafno.simulation.query import Query
 from mrafno.storage.inbox import Message, clear_unfinished, list_messages, refuse_message, remove_message
-from mrafno.storage.layout import input_array, output_array
 from mrafno.tasks.base import Task
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,9 @@ class Session:
 
     # Asking.
 
-    def ask(self, n: int | None = None, *, choose: Choose, budget: float | None = None) -> list[Query]:
+    def ask(
+        self, n: int | None = None, *, choose: Choose, budget: float | None = None, count: Count = "total"
+    ) -> list[Query]:
         """The next simulations to run, at most n (the run's batch by default); recorded before they are returned.
 
         First come the initial examples, then the test examples, then choices. Fewer than n are returned when the pool
@@ -67,20 +69,21 @@ class Session:
 
         Args:
             choose: makes the choices.
-            budget: what all choices of this run may cost together, those already made included.
+            budget: what this run may cost, what was spent already included.
+            count: what the budget covers, see :mod:`mrafno.run.spending`.
         """
         n = self.settings.batch if n is None else n
         if n < 1:
             raise RunError(f"run: cannot ask for {n} simulations.")
         self.take_in()
         self.expire()
+        left = None if budget is None else budget - self.committed(count)
         missing = self.missing_setup()
         if missing:
             entries = [{"kind": kind, "level": level, "row": row} for kind, level, row in missing[:n]]
-            return self._ask(entries)
+            return self._ask(self._affordable(entries, left, count))
         if not self.ready():
             return []
-        left = None if budget is None else budget - self.committed()
         chosen = choose(n, left)
         return self._ask(
             [
@@ -101,24 +104,33 @@ class Session:
         """Whether every level has enough examples to train on."""
         return min(self.state.counts(self.task.levels, "told")) >= _ENOUGH
 
-    def committed(self) -> float:
-        """What the choices have cost, and what those still running will."""
-        running = [self.task.costs[q.level] for q in self.state.of_kind("pool", "running")]
-        return math.fsum([self.state.cost, *running])
+    def committed(self, count: Count = "total") -> float:
+        """What was spent, and what the simulations still running will cost."""
+        running = price_of(self.state.running, self.task.costs, count)
+        return math.fsum([self.state.spent.counted(count), running])
+
+    def _affordable(
+        self, entries: Sequence[dict[str, Any]], left: float | None, count: Count
+    ) -> Sequence[dict[str, Any]]:
+        """The first of these simulations, as many as a budget has left for."""
+        if left is None:
+            return entries
+        prices = [self.task.costs[one["level"]] if counts(one["kind"], count) else 0.0 for one in entries]
+        return [one for i, one in enumerate(entries) if math.fsum(prices[: i + 1]) <= left]
 
     def _ask(self, entries: Sequence[dict[str, Any]]) -> list[Query]:
         """Record queries in one event: a process that is killed meanwhile has asked for all of them or for none."""
         expires = None if self.settings.lease is None else time.time() + self.settings.lease
         queries: list[Query] = []
-        recorded: list[dict[str, Any]] = []
-        for number, entry in enumerate(entries, len(self.state.queries)):
+        for number, entry in enumerate(entries, self.state.next_query):
             id, kind, level, row = f"q{number:06d}", entry["kind"], entry["level"], entry["row"]
-            step = entry.get("step")
             f = self.task.restrict(self.inputs.of(kind, row)[None], level)[0]
-            queries.append(self._made(id, kind, level, f, row if kind == "pool" else None, step))
-            file = self.recorder.ledger.write_array(input_array(id), f).as_json()
-            more = {"id": id, "step": step, "choice": entry.get("choice", {}), "expires": expires, "input": file}
-            recorded.append({**entry, **more})
+            queries.append(self._made(id, kind, level, f, row if kind == "pool" else None, entry.get("step")))
+        files = self.recorder.ledger.pack_arrays([query.f for query in queries])
+        recorded = []
+        for query, entry, file in zip(queries, entries, files, strict=True):
+            about = {"id": query.id, "step": query.step, "choice": entry.get("choice", {}), "expires": expires}
+            recorded.append({**entry, **about, "input": file.as_json()})
         if recorded:
             self.recorder.record("asked", queries=recorded)
         return queries
@@ -167,8 +179,8 @@ class Session:
         duration = checked_measure(f"the seconds of {id}", seconds)
         values = checked_output(self.task, query, output)
         first = self.state.duplicate_queries(query, "told")
-        file = self.recorder.ledger.write_array(output_array(id), values).as_json()
-        data: dict[str, Any] = {"id": id, "output": file, "seconds": duration}
+        [file] = self.recorder.ledger.pack_arrays([values])
+        data: dict[str, Any] = {"id": id, "output": file.as_json(), "seconds": duration}
         data["cost"] = self.task.costs[query.level] if price is None else price
         if first:
             data["repeats"] = first[0].id
@@ -178,19 +190,48 @@ class Session:
         for duplicate in self.state.duplicate_queries(query, "running"):
             self.abandon(duplicate.id, f"{id} answered the same simulation")
 
-    def fail(self, id: str, reason: str, *, message: str | None = None) -> None:
-        """Record that a simulation gave no output; its input may be asked for again."""
-        self._close("failed", id, reason, message)
+    def fail(
+        self,
+        id: str,
+        reason: str,
+        *,
+        cost: float | None = None,
+        seconds: float | None = None,
+        message: str | None = None,
+    ) -> None:
+        """Record that a simulation gave no output; its input may be asked for again.
+
+        Args:
+            cost: in the task's unit; by default as much as a simulation of the level that gives an output.
+            seconds: how long it took, if known.
+            message: as of :meth:`tell`.
+        """
+        price = self.task.costs[open_query(self.state, id).level] if cost is None else cost
+        self._close("failed", id, reason, price, seconds, message)
         logger.warning("%s failed: %s", id, reason)
 
-    def abandon(self, id: str, reason: str, *, message: str | None = None) -> None:
-        """Record that a simulation gave no output, and that its input is never to be asked for again."""
-        self._close("abandoned", id, reason, message)
+    def abandon(
+        self,
+        id: str,
+        reason: str,
+        *,
+        cost: float | None = None,
+        seconds: float | None = None,
+        message: str | None = None,
+    ) -> None:
+        """Record that a simulation gave no output, and that its input is never to be asked for again.
 
-    def _close(self, kind: str, id: str, reason: str, message: str | None) -> None:
+        Args:
+            cost: in the task's unit; nothing by default, as it may not have begun.
+            seconds, message: as of :meth:`fail`.
+        """
+        self._close("abandoned", id, reason, 0.0 if cost is None else cost, seconds, message)
+
+    def _close(self, kind: str, id: str, reason: str, cost: float, seconds: float | None, message: str | None) -> None:
         open_query(self.state, id)
         more: dict[str, Any] = {} if message is None else {"message": message}
-        self.recorder.record(kind, id=id, reason=str(reason), **more)
+        price, duration = checked_measure(f"the cost of {id}", cost), checked_measure(f"the seconds of {id}", seconds)
+        self.recorder.record(kind, id=id, reason=str(reason), cost=price, seconds=duration, **more)
 
     def take_in(self) -> None:
         """Record the answers that other processes left in the inbox, the earliest first.
@@ -222,14 +263,14 @@ class Session:
             logger.warning("%s", error)
             return
         reason = answer.reason or "no reason was given"
+        how = {"cost": answer.cost, "seconds": answer.seconds}
         try:
             if answer.kind == "failed":
-                self.fail(answer.id, reason, message=message.name)
+                self.fail(answer.id, reason, message=message.name, **how)
             elif answer.kind == "abandoned":
-                self.abandon(answer.id, reason, message=message.name)
+                self.abandon(answer.id, reason, message=message.name, **how)
             else:
                 assert answer.output is not None, "read_answer has checked it"
-                how = {"cost": answer.cost, "seconds": answer.seconds}
                 self.tell(answer.id, answer.output, message=message.name, **how)
         except (RunError, TaskError) as error:
             if isinstance(error, CallbackError):

@@ -16,6 +16,7 @@ from mrafno.analysis.curves import Curve
 from mrafno.errors import LedgerError
 from mrafno.run.records import Evaluation, Kind, QueryRecord, Status, Training
 from mrafno.run.settings import RunSettings
+from mrafno.run.spending import Count, Spending, Spent
 from mrafno.storage.arrays import ArrayFile
 from mrafno.storage.ledger import Event
 from mrafno.storage.lock import LockState
@@ -54,6 +55,8 @@ class RunState:
     pool: int | None = None
     added: list[ArrayFile] = field(default_factory=list)
     queries: dict[str, QueryRecord] = field(default_factory=dict)
+    #: The number of the next query: no two have the same, also where the records of some were lost.
+    next_query: int = 0
     trainings: list[Training] = field(default_factory=list)
     evaluations: list[Evaluation] = field(default_factory=list)
     #: How many trainings there were when it was last measured.
@@ -67,6 +70,7 @@ class RunState:
     #: Why the last advance ended, if nothing has happened since, and when the last event was written.
     stopped: str | None = None
     last: float = 0.0
+    spending: Spending = field(default_factory=Spending)
 
     @staticmethod
     def of(events: Iterable[Event]) -> "RunState":
@@ -116,12 +120,17 @@ class RunState:
             files = {name: ArrayFile.from_json(values[name]) for name in ("input", "output")}
             about = {"kind": "initial", "step": None, "status": "told", "asked": at, "answered": at, "imported": True}
             query = QueryRecord(**{**values, **files, **about})
-            self.queries[query.id] = query
+            self._add(query)
+            self.spending.add(query)
 
     def _asked(self, at: float, *, queries: list[dict[str, Any]]) -> None:
         for values in queries:
-            query = QueryRecord(**{**values, "asked": at, "input": ArrayFile.from_json(values["input"])})
-            self.queries[query.id] = query
+            self._add(QueryRecord(**{**values, "asked": at, "input": ArrayFile.from_json(values["input"])}))
+
+    def _add(self, query: QueryRecord) -> None:
+        self.queries[query.id] = query
+        number = query.id.removeprefix("q")
+        self.next_query = max(self.next_query, int(number)) + 1 if number.isdecimal() else self.next_query + 1
 
     def _told(
         self,
@@ -135,19 +144,33 @@ class RunState:
         message: str | None = None,
     ) -> None:
         query = self.queries[id]
-        query.message = message
-        query.status, query.answered, query.measured = "told", at, len(self.evaluations)
+        query.message, query.measured = message, len(self.evaluations)
         query.output, query.cost, query.seconds = ArrayFile.from_json(output), cost, seconds
-        if repeats is not None:
+        if repeats is None:
+            self._closed(id, "told", None, at)
+        else:
             self._closed(id, "abandoned", f"{repeats} answered the same simulation before", at)
 
-    def _failed(self, at: float, *, id: str, reason: str, message: str | None = None) -> None:
-        self._closed(id, "failed", reason, at)
-        self.queries[id].message = message
+    def _failed(self, at: float, *, id: str, reason: str, **data: Any) -> None:
+        self._without_output(at, id, "failed", reason, **data)
 
-    def _abandoned(self, at: float, *, id: str, reason: str, message: str | None = None) -> None:
-        self._closed(id, "abandoned", reason, at)
-        self.queries[id].message = message
+    def _abandoned(self, at: float, *, id: str, reason: str, **data: Any) -> None:
+        self._without_output(at, id, "abandoned", reason, **data)
+
+    def _without_output(
+        self,
+        at: float,
+        id: str,
+        status: Status,
+        reason: str,
+        *,
+        message: str | None = None,
+        cost: float = 0.0,  # versions 0.1 and 0.2 did not record what failures cost
+        seconds: float | None = None,
+    ) -> None:
+        query = self.queries[id]
+        query.message, query.cost, query.seconds = message, cost, seconds
+        self._closed(id, status, reason, at)
 
     def _refused(self, at: float, *, message: str, reason: str) -> None:
         del at
@@ -156,9 +179,11 @@ class RunState:
     def _expired(self, at: float, *, id: str) -> None:
         self._closed(id, "expired", "nobody answered in time", at)
 
-    def _closed(self, id: str, status: Status, reason: str, at: float) -> None:
+    def _closed(self, id: str, status: Status, reason: str | None, at: float) -> None:
         query = self.queries[id]
         query.status, query.reason, query.answered = status, reason, at
+        self.spending.add(query)
+        query.spent = self.spent.total
 
     def _trained(self, at: float, *, added: list[str], events: list[str], **data: Any) -> None:
         del at
@@ -171,7 +196,7 @@ class RunState:
 
     def _evaluated(self, at: float, **data: Any) -> None:
         del at
-        self.evaluations.append(Evaluation(**data))
+        self.evaluations.append(Evaluation(**data, spent=self.spent))
         self.measured = len(self.trainings)
 
     def _stopped(self, at: float, *, reason: str, forgive: bool = False) -> None:
@@ -216,8 +241,13 @@ class RunState:
         return list(islice((step for step in count(1) if step not in taken), n))
 
     @property
+    def spent(self) -> Spent:
+        """What was spent so far, by purpose."""
+        return self.spending.spent
+
+    @property
     def cost(self) -> float:
-        """What the chosen examples have cost; the initial and the test ones are counted apart."""
+        """What the chosen examples have cost; :attr:`spent` has everything."""
         return math.fsum(q.cost for q in self.of_kind("pool", "told"))
 
     def used_rows(self, kind: Kind) -> set[int]:
@@ -266,16 +296,20 @@ class RunState:
         last = {evaluation.step: evaluation for evaluation in self.evaluations}
         return [last[step] for step in sorted(last) if last[step].metrics["relative_l2"] is not None]
 
-    def error_curve(self) -> Curve | None:
+    def error_curve(self, count: Count = "total") -> Curve | None:
         """Relative L2 error on the test examples against accumulated cost; None if no finite error was measured.
 
         The one rule for all readers: of several measurements of one step the last counts, and a step whose last
         measurement is not finite has no point.
+
+        Args:
+            count: what the cost has; see :mod:`mrafno.run.spending`.
         """
         found = self.measurements
         if not found:
             return None
-        return Curve(tuple(e.cost for e in found), tuple(float(e.metrics["relative_l2"]) for e in found))
+        costs = tuple(e.cost_of(count) for e in found)
+        return Curve(costs, tuple(float(e.metrics["relative_l2"]) for e in found))
 
     @property
     def due(self) -> bool:
@@ -324,6 +358,7 @@ class RunState:
                     "level": query.level,
                     "cost": query.cost,
                     "accumulated_cost": float(spent),
+                    "total_cost": query.spent,
                     "seconds": query.seconds,
                     "metrics": evaluation.metrics if evaluation else None,
                 }
@@ -337,11 +372,16 @@ class RunState:
             "created": _iso(self.created),
             "updated": _iso(self.last),
             "accumulated_cost": self.cost,
+            "spent": self.spent.as_json(),
             "initial_cost": math.fsum(q.cost for q in self.of_kind("initial", "told")),
             "test_cost": math.fsum(q.cost for q in self.of_kind("test", "told")),
             "initial_metrics": measured[0].metrics if 0 in measured else None,
             "running": [q.id for q in self.running],
-            "failed": [{"query": q.id, "reason": q.reason} for q in self.queries.values() if q.status == "failed"],
+            "failed": [
+                {"query": q.id, "reason": q.reason, "cost": q.cost, "seconds": q.seconds}
+                for q in self.queries.values()
+                if q.status == "failed"
+            ],
             "steps": steps,
         }
 

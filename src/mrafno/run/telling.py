@@ -59,14 +59,28 @@ def tell(
     return _deliver(folder, Answer(id, "told", values, price, duration))
 
 
-def fail(path: Path | str, id: str, reason: str) -> Receipt:
-    """Tell that a simulation gave no output; its input may be asked for again."""
-    return _without_output(path, Answer(id, "failed", reason=str(reason)))
+def fail(path: Path | str, id: str, reason: str, *, cost: float | None = None, seconds: float | None = None) -> Receipt:
+    """Tell that a simulation gave no output; its input may be asked for again.
+
+    Args:
+        cost: in the task's unit; by default as much as a simulation of the level that gives an output.
+        seconds: how long it took, if known.
+    """
+    price, duration = checked_measure(f"the cost of {id}", cost), checked_measure(f"the seconds of {id}", seconds)
+    return _without_output(path, Answer(id, "failed", None, price, duration, str(reason)))
 
 
-def abandon(path: Path | str, id: str, reason: str) -> Receipt:
-    """Tell that a simulation gave no output, and that its input is never to be asked for again."""
-    return _without_output(path, Answer(id, "abandoned", reason=str(reason)))
+def abandon(
+    path: Path | str, id: str, reason: str, *, cost: float | None = None, seconds: float | None = None
+) -> Receipt:
+    """Tell that a simulation gave no output, and that its input is never to be asked for again.
+
+    Args:
+        cost: in the task's unit; nothing by default, as it may not have begun.
+        seconds: how long it took, if known.
+    """
+    price, duration = checked_measure(f"the cost of {id}", cost), checked_measure(f"the seconds of {id}", seconds)
+    return _without_output(path, Answer(id, "abandoned", None, price, duration, str(reason)))
 
 
 def _without_output(path: Path | str, answer: Answer) -> Receipt:

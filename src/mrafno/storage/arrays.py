@@ -1,7 +1,10 @@
-"""Arrays of a run: one file each, which an event of the ledger names with its checksum."""
+"""Arrays of a run, which events of the ledger name with their checksums.
+
+An array has a file of its own, or is part of a file, see :mod:`mrafno.storage.packs`.
+"""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,35 +17,43 @@ from mrafno.storage.files import from_npy, make_folder, read_bytes, to_npy, writ
 from mrafno.storage.layout import ARRAYS
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
+_ADVICE = "Restore it from a copy of the run, or simulate it again: see `mrafno repair`."
+_MEMBERS = {"file", "sha256", "shape", "dtype"}
 
 
 @dataclass(frozen=True)
 class ArrayFile:
     """An array as an event names it: its file, checksum, shape and dtype."""
 
-    #: Relative to the run's folder, always ``arrays/<name>.npy``.
+    #: Relative to the run's folder: ``arrays/<name>.npy``, or ``arrays/000000.pack`` for a part of a pack.
     file: str
-    #: Of the whole file.
+    #: Of the array's bytes in the .npy format.
     sha256: str
     shape: tuple[int, ...]
     dtype: str
+    #: Where in a pack the array begins, and how many bytes it has; None for a file of its own.
+    offset: int | None = None
+    size: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return {**asdict(self), "shape": list(self.shape)}
+        values = {"file": self.file, "sha256": self.sha256, "shape": list(self.shape), "dtype": self.dtype}
+        return values if self.offset is None else {**values, "offset": self.offset, "size": self.size}
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
         """The inverse of :meth:`as_json`; raises :class:`LedgerError` for anything else."""
         try:
-            array = cls(values["file"], values["sha256"], tuple(values["shape"]), values["dtype"])
-            known = set(values) == {"file", "sha256", "shape", "dtype"}
-        except (KeyError, TypeError) as error:
+            packed = (values["offset"], values["size"]) if "offset" in values else (None, None)
+            array = cls(values["file"], values["sha256"], tuple(values["shape"]), values["dtype"], *packed)
+            known = values.keys() == (_MEMBERS if array.offset is None else _MEMBERS | {"offset", "size"})
+        except (KeyError, TypeError, AttributeError) as error:
             raise LedgerError(f"{values!r} does not name an array. Restore the run from a copy.") from error
         texts = all(isinstance(text, str) for text in (array.file, array.sha256, array.dtype))
-        if not known or not texts or not all(type(n) is int and n >= 0 for n in array.shape):
+        counts = [*array.shape, *(n for n in packed if "offset" in values)]
+        if not known or not texts or not all(type(n) is int and n >= 0 for n in counts):
             raise LedgerError(f"{values!r} does not name an array. Restore the run from a copy.")
-        _check_file(array.file)
+        _check_file(array.file, packed=array.offset is not None)
         return array
 
 
@@ -59,9 +70,7 @@ def write_array(folder: Path, name: str, values: Array) -> ArrayFile:
     file = f"{ARRAYS}/{name}.npy"
     path = array_path(folder, file)
     values = np.asarray(values)
-    if values.dtype.kind not in "fiu":
-        raise LedgerError(f"run {folder}: {file} would hold {values.dtype}. Give an array of real numbers.")
-    content = to_npy(values)
+    content = as_npy(folder, values, file)
     try:
         make_folder(path.parent)
         write_bytes(path, content)
@@ -73,31 +82,55 @@ def write_array(folder: Path, name: str, values: Array) -> ArrayFile:
     return ArrayFile(file, sha256(content), values.shape, "float64")
 
 
+def as_npy(folder: Path, values: Array, file: str = "an array") -> bytes:
+    """An array's bytes in the .npy format; raises :class:`LedgerError` unless it holds real numbers."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "fiu":
+        raise LedgerError(f"run {folder}: {file} would hold {values.dtype}. Give an array of real numbers.")
+    return to_npy(values)
+
+
 def read_array(folder: Path, array: ArrayFile) -> Array:
     """Read an array; raises :class:`LedgerError` if it is missing, damaged or of another shape."""
-    path = array_path(folder, array.file)
-    advice = "Restore it from a copy of the run, or simulate it again."
-    content = read_bytes(path, advice=advice)
+    where = place_of(folder, array)
+    content = array_bytes(folder, array)
     if sha256(content) != array.sha256:
-        raise LedgerError(f"{path} is damaged or another file: its checksum does not fit. {advice}")
-    values = from_npy(content, where=str(path), advice=advice)
+        raise LedgerError(f"{where} is damaged or another file: its checksum does not fit. {_ADVICE}")
+    values = from_npy(content, where=where, advice=_ADVICE)
     found, expected = (values.dtype.name, values.shape), (array.dtype, array.shape)
     if found != expected:
-        raise LedgerError(f"{path} holds {found[0]} {found[1]}, not {expected[0]} {expected[1]}. {advice}")
+        raise LedgerError(f"{where} holds {found[0]} {found[1]}, not {expected[0]} {expected[1]}. {_ADVICE}")
     return np.array(values, dtype=np.float64, order="C")
 
 
-def array_path(folder: Path, file: str) -> Path:
-    """The path of ``arrays/<name>.npy`` in a run's folder; raises :class:`LedgerError` for anything else."""
-    _check_file(file)
+def array_bytes(folder: Path, array: ArrayFile) -> bytes:
+    """The bytes where an array is, which are not checked; raises :class:`LedgerError` if there is no such file."""
+    path = array_path(folder, array.file, packed=array.offset is not None)
+    return read_bytes(path, start=array.offset or 0, size=array.size, advice=_ADVICE)
+
+
+def place_of(folder: Path, array: ArrayFile) -> str:
+    """Where an array is, for messages."""
+    return f"{folder / array.file}" + ("" if array.offset is None else f" at byte {array.offset}")
+
+
+def check_folder(folder: Path) -> None:
+    """Raise :class:`LedgerError` if a run's folder of arrays is a symbolic link."""
     if (folder / ARRAYS).is_symlink():
         raise LedgerError(f"{folder / ARRAYS} is a symbolic link, which is not followed. Put the folder itself there.")
+
+
+def array_path(folder: Path, file: str, *, packed: bool = False) -> Path:
+    """The path of a file of arrays in a run's folder; raises :class:`LedgerError` for anything else."""
+    _check_file(file, packed=packed)
+    check_folder(folder)
     return folder / file
 
 
-def _check_file(file: str) -> None:
-    if not re.fullmatch(f"{ARRAYS}/{_NAME}\\.npy", file) or ".." in file:
+def _check_file(file: str, *, packed: bool = False) -> None:
+    ending = "pack" if packed else "npy"
+    if not re.fullmatch(f"{ARRAYS}/{_NAME}\\.{ending}", file) or ".." in file:
         raise LedgerError(
-            f"{file!r} is no name of an array in a run: it must be {ARRAYS}/<name>.npy, the name of letters, digits, "
-            "'.', '-' and '_', beginning with a letter or digit, and without '..'."
+            f"{file!r} is no name of an array in a run: it must be {ARRAYS}/<name>.{ending}, the name of letters, "
+            "digits, '.', '-' and '_', beginning with a letter or digit, and without '..'."
         )

@@ -13,11 +13,13 @@ A line without its end is a write that never finished, and so is a last line wit
 after a crash of the machine. It is no event: its append did not return.
 """
 
+import gc
 import json
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mrafno.storage.checksum import seal, seal_is_valid
 
@@ -29,6 +31,8 @@ AFTER, SUM = slice(-43, -27), slice(-18, -2)
 ENDING = 19
 
 _SEPARATORS = (",", ":")
+#: Lines that are worth parsing at once.
+_MANY = 100
 
 
 @dataclass(frozen=True)
@@ -45,23 +49,67 @@ class Event:
     data: dict[str, Any]
 
 
-def encode_line(version: int, number: int, kind: str, data: dict[str, Any], after: bytes) -> bytes:
-    """The line of an event that happens now, newline included; raises what :func:`json.dumps` raises."""
-    values = {"v": version, "n": number, "t": time.time(), "kind": kind, "data": data, "after": after.decode()}
+class Decoded(NamedTuple):
+    """The event of a line and its version, or None, 0, and what is wrong with the line."""
+
+    event: Event | None
+    version: int
+    fault: str
+
+
+_NO_EVENT = Decoded(None, 0, "it is no event")
+
+
+def encode_line(
+    version: int, number: int, kind: str, data: dict[str, Any], after: bytes, *, at: float | None = None
+) -> bytes:
+    """The line of an event, newline included; raises what :func:`json.dumps` raises.
+
+    Args:
+        after: the sum of the line before it.
+        at: when it happened; now by default.
+    """
+    now = time.time() if at is None else at
+    values = {"v": version, "n": number, "t": now, "kind": kind, "data": data, "after": after.decode()}
     text = json.dumps(values, separators=_SEPARATORS, allow_nan=False)
     return seal(text.encode(), "sum", separators=_SEPARATORS) + b"\n"
 
 
-def decode_line(line: bytes) -> tuple[Event | None, int, str]:
-    """The event of a line without its newline, and its version; or None, 0, and what is wrong with the line."""
+def decode_line(line: bytes) -> Decoded:
+    """The event of a line without its newline."""
     if not seal_is_valid(line):
-        return None, 0, "its checksum does not fit"
+        return Decoded(None, 0, "its checksum does not fit")
     try:
-        values = json.loads(line.decode("ascii"))
+        return _event(json.loads(line.decode("ascii")))
+    except (ValueError, RecursionError):
+        return _NO_EVENT
+
+
+def decode_lines(lines: Sequence[bytes]) -> list[Decoded]:
+    """What :func:`decode_line` gives for each line, in half the time for many of them."""
+    if len(lines) < _MANY or not all(map(seal_is_valid, lines)):
+        return [decode_line(line) for line in lines]
+    # Nothing that is made here is garbage; looking for some takes as long as parsing.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        values = json.loads(b"[" + b",".join(lines) + b"]")
+        found = [_event(one) for one in values]
+    except (ValueError, RecursionError):
+        found = []
+    finally:
+        if collects:
+            gc.enable()
+    whole = len(found) == len(lines) and all(line[:1] == b"{" for line in lines)
+    return found if whole else [decode_line(line) for line in lines]
+
+
+def _event(values: Any) -> Decoded:
+    try:
         event = Event(values["n"], values["kind"], values["t"], values["data"])
         version = values["v"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None, 0, "it is no event"
+    except (KeyError, TypeError):
+        return _NO_EVENT
     if (
         type(event.number) is not int
         or type(version) is not int
@@ -69,8 +117,8 @@ def decode_line(line: bytes) -> tuple[Event | None, int, str]:
         or not isinstance(event.time, float)
         or not isinstance(event.data, dict)
     ):
-        return None, 0, "it is no event"
-    return event, version, ""
+        return _NO_EVENT
+    return Decoded(event, version, "")
 
 
 def split_lines(content: bytes) -> tuple[list[bytes], bytes]:

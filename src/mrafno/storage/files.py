@@ -120,17 +120,18 @@ def sync_folder(folder: Path) -> None:
 # Reading.
 
 
-def read_bytes(path: Path, *, start: int = 0, advice: str = "Give another file.") -> bytes:
+def read_bytes(path: Path, *, start: int = 0, size: int | None = None, advice: str = "Give another file.") -> bytes:
     """The bytes of a regular file from ``start`` on; raises :class:`LedgerError` for a link, a pipe or a folder.
 
     Args:
+        size: how many bytes at most; None for all.
         advice: last sentence of every error message: what to do about it.
     """
     handle = open_regular(path, advice)
     with io.FileIO(handle, "r") as file:
         try:
             file.seek(start)
-            return file.readall()
+            return file.readall() if size is None else _read_most(file, size)
         except OSError as error:
             raise LedgerError(f"{path} cannot be read ({error.strerror}). {advice}") from error
 
@@ -148,6 +149,15 @@ def open_regular(path: Path, advice: str) -> int:
         os.close(handle)
         raise LedgerError(f"{path} is no regular file. {advice}")
     return handle
+
+
+def _read_most(file: io.FileIO, size: int) -> bytes:
+    """So many bytes, or what there is: a size that somebody made up takes no memory."""
+    parts = []
+    while size > 0 and (part := file.read(min(size, 2**24))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 def read_npy(path: Path | str) -> Array:

@@ -3,11 +3,13 @@
 ::
 
     ledger.jsonl                    events, one per line
+    ledger.copy.jsonl               the same lines again, to restore damaged ones from
     lock                            the process that writes
     arrays/inputs.npy               all inputs of a task that is not built in, unless they are in a file of their own
     arrays/inputs-checksums.npy     a checksum of each input that was given
     arrays/candidates-000000.npy    candidates that were added to the pool
-    arrays/q000012-input.npy        the input of a query
+    arrays/000000.pack              inputs and outputs of queries, one after another; the ledger says where each is
+    arrays/q000012-input.npy        the input of a query, in runs of versions before 0.3
     arrays/q000012-output.npy       its output
     spool/                          results of workers that are not yet in the ledger
     inbox/                          answers of other processes that are not yet in the ledger
@@ -17,11 +19,13 @@
     scoring/                        a large pool on the scoring grid, which is made again if it is missing
     task.source.json                how the run was started from the command line
     asked/                          inputs handed out by ``mrafno ask``
+    damaged/                        what ``mrafno repair`` took out of use, one folder per repair
 """
 
 from pathlib import Path
 
 LEDGER = "ledger.jsonl"
+LEDGER_COPY = "ledger.copy.jsonl"
 LOCK = "lock"
 ARRAYS = "arrays"
 SPOOL = "spool"
@@ -30,6 +34,7 @@ CHECKPOINT = "surrogate"
 TASK_SOURCE = "task.source.json"
 ASKED = "asked"
 SCORING = "scoring"
+DAMAGED = "damaged"
 
 #: Inside the checkpoint's folder: the description, which changes with every save, and a pattern of the tensor files.
 DESCRIPTION = "surrogate.json"
@@ -57,6 +62,11 @@ def input_array(query: str) -> str:
 def output_array(query: str) -> str:
     """Name of the array with a query's output."""
     return f"{query}-output"
+
+
+def pack_file(number: int) -> str:
+    """Path of the pack with this number in a run's folder."""
+    return f"{ARRAYS}/{number:06d}.pack"
 
 
 def weights_file(sha256: str) -> str:

@@ -3,7 +3,8 @@
 A run's folder::
 
     ledger.jsonl       one event a line, see :mod:`mrafno.storage.events`
-    arrays/<name>.npy  arrays, each complete on the disk before the event that names it
+    ledger.copy.jsonl  the same lines again, see :mod:`mrafno.storage.ledger_copy`
+    arrays/            arrays, each complete on the disk before the event that names it
     lock               the process that writes; the system releases it when that process ends
 
 One process writes at a time. Locks can fail: somebody may remove the lock file, and some network file systems grant
@@ -17,7 +18,7 @@ import io
 import os
 import shlex
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -26,10 +27,22 @@ from mrafno._version import __version__
 from mrafno.errors import LedgerError
 from mrafno.grids import Array
 from mrafno.storage.arrays import ArrayFile, read_array, write_array
-from mrafno.storage.events import AFTER, ENDING, FIRST, SUM, Event, decode_line, encode_line, split_lines
+from mrafno.storage.events import (
+    AFTER,
+    ENDING,
+    FIRST,
+    SUM,
+    Event,
+    decode_line,
+    decode_lines,
+    encode_line,
+    split_lines,
+)  # fmt: skip
 from mrafno.storage.files import PART, make_folder, read_bytes, write_all, write_bytes
 from mrafno.storage.layout import ARRAYS, LEDGER, LOCK
+from mrafno.storage.ledger_copy import LedgerCopy
 from mrafno.storage.lock import Lock
+from mrafno.storage.packs import pack_arrays
 
 _FORMAT = "mrafno run"
 
@@ -61,6 +74,7 @@ class Ledger:
         self._skip = damaged == "skip"
         self._lock: Lock | None = None
         self._file: io.FileIO | None = None
+        self._copy: LedgerCopy | None = None
         self._appending = threading.Lock()
         #: The line of an append that has not returned; all that this writer may remove from the file.
         self._unacknowledged = b""
@@ -86,6 +100,7 @@ class Ledger:
             # In one step, so that there is never a ledger without its first event.
             write_bytes(ledger._path, line)
             ledger._open_file()
+            ledger._copy = LedgerCopy(ledger.folder, line)
         except OSError as error:
             ledger.close()
             raise LedgerError(
@@ -133,6 +148,7 @@ class Ledger:
                 )
             if write:
                 ledger._open_file()
+                ledger._copy = LedgerCopy(ledger.folder, content[: ledger._size])
                 ledger._repair()
         except BaseException:
             ledger.close()
@@ -166,8 +182,11 @@ class Ledger:
                     f"{self._path}: event {len(self.events)} ({kind}) could not be written ({error}), and nothing of "
                     "it was recorded; what was recorded before is safe. Free some space, then open the run again."
                 ) from error
+            position = self._size
             [event] = self._replay(line)
             self._unacknowledged = b""
+            if self._copy is not None:
+                self._copy.extend(position, line)
             return event
 
     def refresh(self) -> list[Event]:
@@ -198,6 +217,13 @@ class Ledger:
             self._check_file()  # an array of another writer may have the same name
         return write_array(self.folder, name, values)
 
+    def pack_arrays(self, arrays: Sequence[Array]) -> list[ArrayFile]:
+        """Write arrays before the event that names them, see :func:`mrafno.storage.packs.pack_arrays`."""
+        self._check_writer()
+        with self._appending, self._exclusive():
+            self._check_file()
+            return pack_arrays(self.folder, arrays)
+
     def read_array(self, array: ArrayFile) -> Array:
         """Read an array that an event names, see :func:`mrafno.storage.arrays.read_array`."""
         return read_array(self.folder, array)
@@ -206,6 +232,8 @@ class Ledger:
         """Release the lock; nothing more can be appended."""
         if self._file is not None:
             self._file.close()
+        if self._copy is not None:
+            self._copy.close()
         if self._lock is not None:
             self._lock.release()
 
@@ -235,8 +263,8 @@ class Ledger:
         number = self.events[-1].number if self.events else -1
         events: list[Event] = []
         notes: list[str] = []
-        for row, line in enumerate(lines, self._lines + 1):
-            event, version, fault = decode_line(line)
+        decoded = decode_lines(lines)
+        for row, (line, (event, version, fault)) in enumerate(zip(lines, decoded, strict=True), self._lines + 1):
             if event is None:
                 if not self._skip:
                     raise self._damaged(row, fault)
@@ -286,8 +314,8 @@ class Ledger:
     def _damaged(self, row: int, fault: str) -> LedgerError:
         foreign = ", or the file is no ledger of mrafno" if row == 1 else ""
         return LedgerError(
-            f"{self._path}: line {row} is damaged: {fault}{foreign}. Restore the file from a copy, or read the rest "
-            'with Ledger.open(..., damaged="skip").'
+            f"{self._path}: line {row} is damaged: {fault}{foreign}. Run `mrafno repair {self.given}`, restore the "
+            'file from a copy, or read the rest with Ledger.open(..., damaged="skip").'
         )
 
     # Writing.

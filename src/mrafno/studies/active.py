@@ -19,6 +19,7 @@ from mrafno.run import Run
 from mrafno.run.methods import METHODS, get_method
 from mrafno.run.reader import RunReader
 from mrafno.run.settings import RunSettings
+from mrafno.run.spending import Count, check_count
 from mrafno.run.state import RunState
 from mrafno.storage.layout import is_run
 from mrafno.tasks import Task, get_task
@@ -116,6 +117,7 @@ class Setup:
         steps: chosen examples of each run.
         budget: a run also ends when it has spent this. Unlike the budget of a single run, the last query may exceed
             it: so the run is the beginning of one with a larger budget.
+        count: what costs have, see :mod:`mrafno.run.spending`; the paper counts the chosen examples alone.
         settings: of every run, before an entry's changes.
         task_settings: arguments of the task.
     """
@@ -123,6 +125,7 @@ class Setup:
     task: str = "burgers"
     steps: int = 500
     budget: float | None = None
+    count: Count = "chosen"
     seeds: int = 3
     first_seed: int = 0
     settings: RunSettings = field(default_factory=RunSettings)
@@ -130,6 +133,7 @@ class Setup:
 
     def __post_init__(self) -> None:
         get_task(self.task, **self.task_settings)
+        check_count(self.count)
         if self.steps < 1 or self.seeds < 1 or self.first_seed < 0:
             raise MrafnoError(
                 f"study: {self.steps} steps and {self.seeds} seeds from {self.first_seed} on: give 1 or more."
@@ -146,6 +150,7 @@ class Setup:
         *,
         steps: int | None = None,
         budget: float | None = None,
+        count: Count = "chosen",
         seeds: int | None = None,
         first_seed: int = 0,
         settings: Mapping[str, Any] | None = None,
@@ -157,6 +162,7 @@ class Setup:
             task,
             steps=usual["steps"] if steps is None else steps,
             budget=budget,
+            count=count,
             seeds=usual["seeds"] if seeds is None else seeds,
             first_seed=first_seed,
             settings=RunSettings.of(**{**(_QUICK if quick else {}), **(settings or {})}),
@@ -185,7 +191,7 @@ class Setup:
 
     def spent(self, state: RunState) -> bool:
         """Whether a run has spent its budget."""
-        return self.budget is not None and state.cost >= self.budget
+        return self.budget is not None and state.spent.counted(self.count) >= self.budget
 
 
 @dataclass(frozen=True)
@@ -195,11 +201,12 @@ class Result:
     job: Job
     folder: Path
     state: RunState
+    count: Count = "chosen"
 
     @property
     def curve(self) -> Curve:
         """Error on the test examples against accumulated cost."""
-        curve = self.state.error_curve()
+        curve = self.state.error_curve(self.count)
         assert curve is not None, "a result was measured at least once"
         return curve
 
@@ -220,7 +227,7 @@ def results(setup: Setup, entries: Sequence[Entry], runs: Path) -> dict[str, lis
             job = setup.job(entry, seed)
             state = read(job, runs)
             if state is not None and state.measurements:
-                found.setdefault(entry.label, []).append(Result(job, runs / job.name, state))
+                found.setdefault(entry.label, []).append(Result(job, runs / job.name, state, setup.count))
     return found
 
 

@@ -11,6 +11,7 @@ from mrafno.plot.errors import Line, error_figure
 from mrafno.plot.style import Style, method_styles
 from mrafno.report.html import Cells, Section
 from mrafno.run.methods import METHODS
+from mrafno.run.spending import COUNTED
 from mrafno.studies.active import Entry
 from mrafno.studies.curves import REFERENCE, Comparison, MeanCurve, Pair, Reach, as_json, compare
 from mrafno.studies.pages import Study
@@ -41,8 +42,8 @@ def curves_study(study: Study, methods: str = "", errors: Sequence[float] | None
     task, settings = study.setup.task, study.setup.settings
     lead = (
         f"Mean relative L2 error on {settings.test} test examples of the finest mesh against the accumulated cost of "
-        f"the chosen examples; {found.each}. The {settings.initial} initial examples of every mesh, the same for all "
-        f"methods, are not counted. {_PAPER}"
+        f"{COUNTED[study.setup.count]}; {found.each}. All methods begin with the same {settings.initial} initial "
+        f"examples of every mesh. {_PAPER}"
     )
     figure = mean_figure(comparison.means, method_styles(found.methods), task)
     sections: list[Section] = [

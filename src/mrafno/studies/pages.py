@@ -125,6 +125,7 @@ class Study:
             "task": s.task,
             "steps": s.steps,
             "budget": s.budget,
+            "count": s.count,
             "seeds": list(s.numbers),
             "settings": s.settings.as_json(),
             "task_settings": dict(s.task_settings),

@@ -102,6 +102,14 @@ function number(value, digits = 4) {
   return String(Number(value.toPrecision(digits)));
 }
 
+/** What a run has spent, by purpose. */
+function spentText(spent) {
+  return ["initial", "chosen", "test", "failed"]
+    .filter((part) => spent[part])
+    .map((part) => `${number(spent[part])} ${part}`)
+    .join(", ");
+}
+
 function ago(seconds) {
   if (!seconds) return "";
   const past = Math.max(0, Date.now() / 1000 - seconds);
@@ -253,7 +261,7 @@ function drawRun(run) {
   const keys = [
     ["State", long ? "stopped" : run.state, run.failed ? `${run.failed} without output` : ""],
     ["Step", String(run.steps), `${run.fits} fits`],
-    ["Cost", number(run.cost, 6), "of the chosen examples"],
+    ["Cost", number(run.cost, 6), spentText(run.spent)],
     ["Error", run.error === null ? "none" : number(run.error), measured],
     ["Own estimate", run.estimate === null ? "none" : number(run.estimate), "of its error, out-of-fold"],
     ...run.levels.map((level) => [
