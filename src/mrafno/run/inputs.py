@@ -85,8 +85,17 @@ class InputStore:
         self._inputs = None
         return len(rows)
 
-    def check(self) -> None:
-        """Raise :class:`TaskError` unless the task's inputs are those that the run began with."""
+    def check(self, *, keep: bool) -> None:
+        """Raise :class:`TaskError` unless the task's inputs are those that the run began with.
+
+        Args:
+            keep: record them if that was interrupted.
+        """
+        self._check()
+        if keep:
+            self.keep()
+
+    def _check(self) -> None:
         state, task = self.recorder.state, self.task
         recorded = state.task.get("inputs")
         if not isinstance(task, CandidateTask) or isinstance(task, ExternalTask):

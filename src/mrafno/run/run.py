@@ -164,9 +164,8 @@ class Run:
                 task = task_from_json(state.task, stored_inputs(ledger, state))
             known = method_of_run(state.method, state.own_method, method, f"run {path}")
             run = cls(ledger, task, method=known, write=write, callbacks=callbacks, device=device)
-            run.session.store.check()
+            run.session.store.check(keep=write)
             if write:
-                run.session.store.keep()
                 run.session.take_in()
         except BaseException:
             ledger.close()
