@@ -1,14 +1,18 @@
 """What a run has recorded: its ledger and the state that the ledger replays to, always together."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mrafno.data.pool import PoolSizes
 from mrafno.grids import Array
+from mrafno.run.settings import RunSettings
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.ledger import Event, Ledger
+
+logger = logging.getLogger(__name__)
 
 Listener = Callable[[Event], None]
 
@@ -34,6 +38,14 @@ class Recorder:
         if not quiet:
             for listener in self.listeners:
                 listener(event)
+
+    def warn(self, about: str, text: str | None) -> None:
+        """Record what a person should know, once for all that is about the same; None: it does not hold any more."""
+        if (text is None) == (about not in self.state.warnings):
+            return
+        self.record("warned", about=about, text=text)
+        if text is not None:
+            logger.warning("%s", text)
 
     def replay(self) -> None:
         """Make the state again from the ledger, after an interrupt that may have come between append and apply."""
@@ -63,5 +75,9 @@ class Recorder:
 
 def pool_sizes(state: RunState) -> PoolSizes:
     """How many inputs of each kind a run needs."""
-    s = state.settings
-    return PoolSizes(s.initial, s.pool, s.test, s.test_seed, tuple(state.given))
+    return sizes_of(state.settings, state.given)
+
+
+def sizes_of(settings: RunSettings, given: Sequence[int] = ()) -> PoolSizes:
+    """How many inputs settings ask for, beside so many given examples of each level."""
+    return PoolSizes(settings.initial, settings.pool, settings.test, settings.test_seed, tuple(given))

@@ -2,6 +2,7 @@
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -11,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from mrafno.acquisition.base import Choice
 from mrafno.data.imports import Examples, read_examples, write_examples
-from mrafno.data.pool import PoolSizes, RunInputs, draw
-from mrafno.errors import RunError
+from mrafno.data.pool import RunInputs, draw
+from mrafno.errors import MrafnoWarning, RunError
 from mrafno.run.callbacks import Callbacks
 from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
 from mrafno.run.inputs import check_created, stored_inputs
@@ -20,7 +21,7 @@ from mrafno.run.loop import Loop, Watcher, silent
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome, figures
-from mrafno.run.recorder import Recorder
+from mrafno.run.recorder import Recorder, sizes_of
 from mrafno.run.session import Session
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, Spent, check_count
@@ -111,18 +112,15 @@ class Run:
                 raise RunError(f"run: {known.name!r} is the name of a built-in method. Give yours another name.")
             data["own_method"] = known.as_json()
         imported = [] if examples is None else read_examples(examples, task)
-        counts = tuple(len(one.inputs) for one in imported)
         if imported:
-            data["given"] = list(counts)
+            data["given"] = [len(one.inputs) for one in imported]
         # Drawn first: a task with too few candidates leaves no run behind.
-        sizes = PoolSizes(chosen.initial, chosen.pool, chosen.test, chosen.test_seed, counts)
-        inputs = draw(task, sizes, seed, [one.inputs for one in imported])
+        inputs = draw(task, sizes_of(chosen, data.get("given", ())), seed, [one.inputs for one in imported])
         ledger = Ledger.create(path, **data)
         try:
             run = cls(ledger, task, method=known, callbacks=callbacks, device=device)
             if imported:
-                first = len(sizes.initial_levels(task.levels))
-                run.recorder.record("imported", examples=write_examples(ledger, imported, first))
+                run.recorder.record("imported", examples=write_examples(ledger, imported, len(inputs.initial)))
             run.session.store.keep(inputs)
         except BaseException:
             ledger.close()
@@ -360,7 +358,11 @@ class Run:
             options=options,
             watch=watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent),
         )
+        known = dict(self.state.warnings)
         reason = loop.run(progress=progress)
+        for about, text in self.state.warnings.items():
+            if about not in known:
+                warnings.warn(text, MrafnoWarning, stacklevel=2)
         if self.surrogate.fits:  # trained again, if a run that was killed had not saved it
             self.trainer.save()
         return Outcome.of(self.state, reason)
@@ -388,10 +390,8 @@ class Run:
         self.close()
 
     def __repr__(self) -> str:
-        state = self.state
-        about = (
-            f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {state.spent.total:g}"
-        )
+        state, cost = self.state, self.state.spent.total
+        about = f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {cost:g}"
         return f"<{type(self).__name__} {self.path}: {about}>"
 
     def _repr_html_(self) -> str:
