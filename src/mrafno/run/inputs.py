@@ -1,5 +1,6 @@
 """The inputs of a run: kept in its folder or, where they stay in a file of their own, checked and read from there."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mrafno.data.pool import RunInputs, check_pool, draw, same_inputs, stacked, unstacked
-from mrafno.errors import RunError, TaskError
+from mrafno.errors import LedgerError, RunError, TaskError
 from mrafno.grids import Array
 from mrafno.run.recorder import Recorder
 from mrafno.run.state import RunState
@@ -53,11 +54,17 @@ class InputStore:
         if state.task["builtin"] or state.inputs is not None or state.source is not None:
             self._inputs = None if inputs is None else self._with_added(inputs)
             return
-        found = inputs or draw(task, recorder.sizes, state.seed, recorder.imported_inputs())
+        found = inputs or self._drawn()
         data: dict[str, Any] = {"pool": len(found.pool)}
         source = task.source_of_inputs() if isinstance(task, CandidateTask) else None
         if source is None:
             data["inputs"] = self._write(INPUTS, stacked(found))
+            lost = state.damaged_inputs
+            if lost is not None and lost.sha256 != data["inputs"]["sha256"]:
+                raise RunError(
+                    f"run {recorder.ledger.folder}: its inputs were damaged, and the task draws others than those. "
+                    "Give the task as it was when the run was created."
+                )
         else:
             data["source"] = source
         if isinstance(task, CandidateTask) and task.digest is not None:
@@ -109,15 +116,14 @@ class InputStore:
             return
         assert task.digest is not None, "there are inputs"
         if task.digest.sha256 != recorded["sha256"]:
-            before = self.recorder.ledger.read_array(state.checksums) if state.checksums else np.zeros(0)
-            raise _different(task.name, before, task.digest.checksums)
+            raise _different(task.name, _checksums(self.recorder.ledger, state), task.digest.checksums)
 
     def _check_drawn(self) -> None:
         """The same for inputs without a digest: draw them again, and compare."""
         state, recorder = self.recorder.state, self.recorder
         assert state.inputs is not None, "there are inputs"
         before = MappedRows(map_array(recorder.ledger.folder, state.inputs))
-        now = stacked(draw(self.task, recorder.sizes, state.seed, recorder.imported_inputs()))
+        now = self.drawn()
         same = before.shape == now.shape and all(
             np.allclose(now[part], values, rtol=0, atol=_SAME * float(np.abs(values).max()))
             for part, values in blocks(before)
@@ -126,13 +132,20 @@ class InputStore:
             name = self.task.name
             raise _different(name, digest_inputs(before, name).checksums, digest_inputs(now, name).checksums)
 
+    def drawn(self) -> Rows:
+        """All inputs as the task draws them, one after another; see :func:`mrafno.data.pool.stacked`."""
+        return stacked(self._drawn())
+
+    def _drawn(self) -> RunInputs:
+        recorder = self.recorder
+        return draw(self.task, recorder.sizes, recorder.state.seed, recorder.imported_inputs())
+
     def _found(self) -> RunInputs:
-        recorder, state = self.recorder, self.recorder.state
-        imported = recorder.imported_inputs()
-        if state.inputs is None:
-            return draw(self.task, recorder.sizes, state.seed, imported)
-        values = MappedRows(map_array(recorder.ledger.folder, state.inputs))
-        return unstacked(values, self.task, recorder.sizes, imported)
+        recorder, inputs = self.recorder, self.recorder.state.inputs
+        if inputs is None:
+            return self._drawn()
+        values = MappedRows(map_array(recorder.ledger.folder, inputs))
+        return unstacked(values, self.task, recorder.sizes, recorder.imported_inputs())
 
     def _with_added(self, inputs: RunInputs) -> RunInputs:
         added = self.recorder.state.added
@@ -170,9 +183,15 @@ def stored_inputs(ledger: Ledger, state: RunState) -> Rows | None:
     if now is None or not unchanged(now, state.source):
         digest = digest_inputs(rows, name)
         if digest.sha256 != recorded["sha256"]:
-            before = ledger.read_array(state.checksums) if state.checksums else np.zeros(0)
-            raise _different(f"{name}: {state.source['file']}", before, digest.checksums)
+            raise _different(f"{name}: {state.source['file']}", _checksums(ledger, state), digest.checksums)
     return rows
+
+
+def _checksums(ledger: Ledger, state: RunState) -> Array:
+    with contextlib.suppress(LedgerError):  # they only help to say what differs
+        if state.checksums is not None:
+            return ledger.read_array(state.checksums)
+    return np.zeros(0)
 
 
 def pool_of(state: RunState, initial: int, test: int, endless: int) -> int:

@@ -56,6 +56,12 @@ class Recorder:
         assert record.output is not None, f"{record.id} has an output"
         return self.ledger.read_array(record.input), self.ledger.read_array(record.output)
 
+    def _imported_input(self, record: QueryRecord) -> Array:
+        """An imported input; NaN in place of one that was damaged, which nothing is compared with or trained on."""
+        return (
+            np.full(record.input.shape, np.nan) if "input" in record.damaged else self.ledger.read_array(record.input)
+        )
+
     @property
     def sizes(self) -> PoolSizes:
         """How many inputs of each kind the run needs."""
@@ -68,7 +74,7 @@ class Recorder:
             return []
         found = []
         for level, shape in enumerate(state.task["resolutions"]):
-            here = [self.ledger.read_array(record.input) for record in state.imported(level)]
+            here = [self._imported_input(record) for record in state.imported(level)]
             found.append(np.stack(here) if here else np.zeros((0, state.task["in_channels"], *shape)))
         return found
 

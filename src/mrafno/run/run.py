@@ -239,6 +239,10 @@ class Run:
 
         return self.session.ask(n, choose=choose, budget=budget, count=count)
 
+    def undelivered(self, *, delivered: bool = False) -> list[Query]:
+        """Queries to hand out again, see :meth:`mrafno.run.session.Session.undelivered`."""
+        return self.session.undelivered(delivered=delivered)
+
     def tell(self, id: str, output: ArrayLike, *, cost: float | None = None, seconds: float | None = None) -> None:
         """Record the output of a simulation; see :meth:`mrafno.run.session.Session.tell`."""
         self.session.tell(id, output, cost=cost, seconds=seconds)
@@ -395,6 +399,5 @@ class Run:
         return f"<{type(self).__name__} {self.path}: {about}>"
 
     def _repr_html_(self) -> str:
-        return table(
-            f"Run {self.path}", {**figures(self.state), "seed": self.state.seed, "state": self.state.activity()}
-        )
+        state = self.state
+        return table(f"Run {self.path}", {**figures(state), "seed": state.seed, "state": state.activity()})

@@ -141,6 +141,21 @@ class Session:
         candidate = record.row if record.kind == "pool" else None
         return self._made(record.id, record.kind, record.level, f, candidate, record.step)
 
+    def undelivered(self, *, delivered: bool = False) -> list[Query]:
+        """Queries that wait for an answer and were not delivered: their ask was killed, or did not say so.
+
+        Args:
+            delivered: also those that were delivered, because those who had them are gone.
+        """
+        self.take_in()
+        return [self.query(record) for record in self.state.running if delivered or not record.delivered]
+
+    def deliver(self, ids: Sequence[str]) -> None:
+        """Record that queries have reached whoever simulates them."""
+        fresh = [id for id in ids if not self.state.queries[id].delivered]
+        if fresh:
+            self.recorder.record("delivered", ids=fresh)
+
     def _made(self, id: str, kind: Kind, level: int, f: Array, candidate: int | None, step: int | None) -> Query:
         [values] = self.task.split(f[None])[1]
         parameters = dict(zip(self.task.parameters, map(float, values), strict=True))

@@ -6,7 +6,7 @@ Everything that looks at a run reads this and nothing else; only :mod:`mrafno.ru
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count, islice
 from statistics import median
@@ -54,6 +54,8 @@ class RunState:
     #: How many candidates the run began with, where it was recorded, and those that were added.
     pool: int | None = None
     added: list[ArrayFile] = field(default_factory=list)
+    #: Those that were there before, if they were damaged: the task must draw the same again.
+    damaged_inputs: ArrayFile | None = None
     queries: dict[str, QueryRecord] = field(default_factory=dict)
     #: The number of the next query: no two have the same, also where the records of some were lost.
     next_query: int = 0
@@ -111,7 +113,7 @@ class RunState:
         del at
         self.pool, self.source = pool, source
         if "inputs" in files:
-            self.inputs = ArrayFile.from_json(files["inputs"])
+            self.inputs, self.damaged_inputs = ArrayFile.from_json(files["inputs"]), None
         if "checksums" in files:
             self.checksums = ArrayFile.from_json(files["checksums"])
 
@@ -218,6 +220,41 @@ class RunState:
         self.stopped = reason
         if forgive:
             self.forgiven |= {q.id for q in self.queries.values() if q.status == "failed"}
+
+    def _delivered(self, at: float, *, ids: list[str]) -> None:
+        del at
+        for id in ids:
+            self.queries[id].delivered = True
+
+    def _repaired(
+        self,
+        at: float,
+        *,
+        again: list[str],
+        unusable: dict[str, list[str]],
+        inputs: bool,
+        next_query: int,
+        **about: Any,
+    ) -> None:
+        del about
+        for id in again:
+            query = self.queries[id]
+            query.status, query.output, query.expires, query.delivered = "running", None, None, False
+            query.answered, query.cost, query.seconds, query.message = None, 0.0, None, None
+        for id, names in unusable.items():
+            query = self.queries[id]
+            query.damaged = tuple(names)
+            if query.status in ("running", "told"):
+                # Its simulation cannot be repeated; one that was given is not asked for, another input may be.
+                status: Status = "abandoned" if query.imported else "expired"
+                query.output, query.cost = None, 0.0
+                self._closed(id, status, "its input was damaged", at)
+        gone = {*again, *unusable}
+        self.trained_on = [id for id in self.trained_on if id not in gone]
+        self.trainings = [replace(t, added=tuple(id for id in t.added if id not in gone)) for t in self.trainings]
+        if inputs:
+            self.damaged_inputs, self.inputs = self.inputs, None
+        self.next_query = max(self.next_query, next_query)
 
     # Questions.
 

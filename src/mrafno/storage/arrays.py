@@ -3,6 +3,8 @@
 An array has a file of its own, or is part of a file, see :mod:`mrafno.storage.packs`.
 """
 
+import io
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ import numpy as np
 from mrafno.errors import LedgerError
 from mrafno.grids import Array
 from mrafno.storage.checksum import sha256
-from mrafno.storage.files import from_npy, make_folder, read_bytes, to_npy, write_bytes
+from mrafno.storage.files import from_npy, make_folder, read_bytes, sync_folder, to_npy, write_bytes
 from mrafno.storage.layout import ARRAYS
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -107,6 +109,25 @@ def array_bytes(folder: Path, array: ArrayFile) -> bytes:
     """The bytes where an array is, which are not checked; raises :class:`LedgerError` if there is no such file."""
     path = array_path(folder, array.file, packed=array.offset is not None)
     return read_bytes(path, start=array.offset or 0, size=array.size, advice=_ADVICE)
+
+
+def replace_bytes(folder: Path, array: ArrayFile, content: bytes) -> None:
+    """Put an array's own bytes where they were damaged; raises :class:`LedgerError` if they are others."""
+    path = _path(folder, array.file, packed=array.offset is not None)
+    if sha256(content) != array.sha256:
+        raise LedgerError(f"{place_of(folder, array)}: these are not the bytes that were there.")
+    try:
+        make_folder(path.parent)
+        if array.offset is None:
+            write_bytes(path, content)
+            return
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        with io.FileIO(handle, "w"):
+            os.pwrite(handle, content, array.offset)
+            os.fsync(handle)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be written ({error}). Free some space, or change permissions.") from error
 
 
 def place_of(folder: Path, array: ArrayFile) -> str:

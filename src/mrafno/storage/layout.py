@@ -79,3 +79,9 @@ def weights_file(sha256: str) -> str:
 def is_run(folder: Path) -> bool:
     """Whether a folder holds a run."""
     return (folder / LEDGER).exists()
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Folders inside a run's folder that hold a checkpoint, or a part of one."""
+    inside = [folder / CHECKPOINT, *(folder / CHECKPOINT).glob("*/")]
+    return [place for place in inside if (place / DESCRIPTION).exists() or any(place.glob(WEIGHTS))]

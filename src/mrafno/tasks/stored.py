@@ -78,7 +78,10 @@ def task_from_json(values: dict[str, Any], inputs: Rows | None) -> Task:
             )
         return task
     if inputs is None:
-        raise TaskError(f"{values['name']}: its inputs are missing.")
+        raise TaskError(
+            f"{values['name']}: its inputs are missing. Open the run with the task: Run.open(path, task), or --task "
+            "FILE.py:NAME from the shell."
+        )
     outside = ExternalTask(
         inputs,
         values["resolutions"],
