@@ -166,11 +166,10 @@ def _check_arrays(found: Examination, state: RunState, watch: Callable[[float], 
         if fault := _fault(found.folder, state.inputs):
             remedy = "drawn again when the run is opened with its task"
             found.damage.append(Damage("inputs", state.inputs.file, fault, remedy))
-    for number, array in enumerate(state.added):
-        found.checked["candidates"] = number + 1
-        if fault := _fault(found.folder, array):
-            remedy = "restore it from a copy of the run"
-            found.damage.append(Damage("candidates", array.file, fault, remedy))
+    for added in state.added:
+        found.checked["candidates"] = len(state.added)
+        if fault := _fault(found.folder, added):
+            found.damage.append(Damage("candidates", added.file, fault, "restore it from a copy of the run"))
     number = 0
     for done, query in enumerate(state.queries.values()):
         for part, array in (("input", query.input), ("output", query.output)):

@@ -113,7 +113,7 @@ def array_bytes(folder: Path, array: ArrayFile) -> bytes:
 
 def replace_bytes(folder: Path, array: ArrayFile, content: bytes) -> None:
     """Put an array's own bytes where they were damaged; raises :class:`LedgerError` if they are others."""
-    path = _path(folder, array.file, packed=array.offset is not None)
+    path = array_path(folder, array.file, packed=array.offset is not None)
     if sha256(content) != array.sha256:
         raise LedgerError(f"{place_of(folder, array)}: these are not the bytes that were there.")
     try:
