@@ -14,8 +14,9 @@ from mrafno.acquisition.baselines import allowed_levels
 from mrafno.acquisition.mesh_rule import level_errors, level_gains
 from mrafno.grids import Grid, resample
 from mrafno.run import Run
-from mrafno.run.chooser import Chooser, scoring_grid
+from mrafno.run.chooser import Chooser
 from mrafno.run.methods import METHODS
+from mrafno.run.scoring import scoring_grid
 from mrafno.tasks import get_task
 from tests import runs
 

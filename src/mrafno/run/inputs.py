@@ -1,6 +1,7 @@
 """The inputs of a run: kept in its folder or, where they stay in a file of their own, checked and read from there."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from mrafno.data.pool import RunInputs, check_pool, draw, same_inputs, stacked, unstacked
 from mrafno.errors import LedgerError, RunError, TaskError
 from mrafno.grids import Array
-from mrafno.run.recorder import Recorder
+from mrafno.run.recorder import Recorder, imported_inputs, pool_sizes
 from mrafno.run.state import RunState
 from mrafno.storage.large_arrays import map_array, write_blocks
 from mrafno.storage.layout import CHECKSUMS, INPUTS, candidates_array
@@ -41,7 +42,7 @@ class InputStore:
     def inputs(self) -> RunInputs:
         """All inputs on the finest grid, with the candidates that were added."""
         if self._inputs is None:
-            self._inputs = self._with_added(self._found())
+            self._inputs = inputs_of(self.recorder.ledger, self.recorder.state, self.task)
         return self._inputs
 
     def keep(self, inputs: RunInputs | None = None) -> None:
@@ -52,7 +53,7 @@ class InputStore:
         """
         recorder, state, task = self.recorder, self.recorder.state, self.task
         if state.task["builtin"] or state.inputs is not None or state.source is not None:
-            self._inputs = None if inputs is None else self._with_added(inputs)
+            self._inputs = inputs
             return
         found = inputs or self._drawn()
         data: dict[str, Any] = {"pool": len(found.pool)}
@@ -140,26 +141,24 @@ class InputStore:
         recorder = self.recorder
         return draw(self.task, recorder.sizes, recorder.state.seed, recorder.imported_inputs())
 
-    def _found(self) -> RunInputs:
-        recorder, inputs = self.recorder, self.recorder.state.inputs
-        if inputs is None:
-            return self._drawn()
-        values = MappedRows(map_array(recorder.ledger.folder, inputs))
-        return unstacked(values, self.task, recorder.sizes, recorder.imported_inputs())
-
-    def _with_added(self, inputs: RunInputs) -> RunInputs:
-        added = self.recorder.state.added
-        if not added:
-            return inputs
-        folder = self.recorder.ledger.folder
-        pool = JoinedRows([inputs.pool, *(MappedRows(map_array(folder, array)) for array in added)])
-        return RunInputs(inputs.initial, pool, inputs.test, inputs.imported)
-
     def _write(self, name: str, rows: Rows) -> dict[str, Any]:
         if isinstance(rows, np.ndarray):
             return self.recorder.ledger.write_array(name, rows).as_json()
         parts = (values for _, values in blocks(rows))
         return write_blocks(self.recorder.ledger.folder, name, rows.shape, parts).as_json()
+
+
+def inputs_of(ledger: Ledger, state: RunState, task: Task) -> RunInputs:
+    """All inputs of a run on the finest grid, with the candidates that were added."""
+    imported, sizes = imported_inputs(ledger, state), pool_sizes(state)
+    if state.inputs is None:
+        found = draw(task, sizes, state.seed, imported)
+    else:
+        found = unstacked(MappedRows(map_array(ledger.folder, state.inputs)), task, sizes, imported)
+    if not state.added:
+        return found
+    pool = JoinedRows([found.pool, *(MappedRows(map_array(ledger.folder, array)) for array in state.added)])
+    return replace(found, pool=pool)
 
 
 def check_created(state: RunState, path: Path | str) -> None:
