@@ -68,6 +68,8 @@ class RunReader:
             self.state = RunState.of(self.ledger.events)
         changed = bool(fresh) or self._replayed != len(self.ledger.events)
         self._replayed = len(self.ledger.events)
+        if any(event.kind == "candidates" for event in fresh):
+            self._inputs = None
         return changed
 
     @property

@@ -19,7 +19,7 @@ from mrafno.storage.files import from_npy, make_folder, read_bytes, sync_folder,
 from mrafno.storage.layout import ARRAYS
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
-_ADVICE = "Restore it from a copy of the run, or simulate it again: see `mrafno repair`."
+ADVICE = "Restore it from a copy of the run, or simulate it again: see `mrafno repair`."
 _MEMBERS = {"file", "sha256", "shape", "dtype"}
 
 
@@ -97,18 +97,18 @@ def read_array(folder: Path, array: ArrayFile) -> Array:
     where = place_of(folder, array)
     content = array_bytes(folder, array)
     if sha256(content) != array.sha256:
-        raise LedgerError(f"{where} is damaged or another file: its checksum does not fit. {_ADVICE}")
-    values = from_npy(content, where=where, advice=_ADVICE)
+        raise LedgerError(f"{where} is damaged or another file: its checksum does not fit. {ADVICE}")
+    values = from_npy(content, where=where, advice=ADVICE)
     found, expected = (values.dtype.name, values.shape), (array.dtype, array.shape)
     if found != expected:
-        raise LedgerError(f"{where} holds {found[0]} {found[1]}, not {expected[0]} {expected[1]}. {_ADVICE}")
+        raise LedgerError(f"{where} holds {found[0]} {found[1]}, not {expected[0]} {expected[1]}. {ADVICE}")
     return np.array(values, dtype=np.float64, order="C")
 
 
 def array_bytes(folder: Path, array: ArrayFile) -> bytes:
     """The bytes where an array is, which are not checked; raises :class:`LedgerError` if there is no such file."""
     path = array_path(folder, array.file, packed=array.offset is not None)
-    return read_bytes(path, start=array.offset or 0, size=array.size, advice=_ADVICE)
+    return read_bytes(path, start=array.offset or 0, size=array.size, advice=ADVICE)
 
 
 def replace_bytes(folder: Path, array: ArrayFile, content: bytes) -> None:

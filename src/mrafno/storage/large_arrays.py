@@ -12,11 +12,10 @@ import numpy as np
 
 from mrafno.errors import LedgerError
 from mrafno.grids import Array
-from mrafno.storage.arrays import ArrayFile, array_path
+from mrafno.storage.arrays import ADVICE, ArrayFile, array_path
 from mrafno.storage.files import make_folder, open_regular, replace_file, write_all
 from mrafno.storage.layout import ARRAYS
 
-_ADVICE = "Restore it from a copy of the run."
 _BYTES = 16_000_000
 
 
@@ -60,19 +59,19 @@ def write_blocks(folder: Path, name: str, shape: tuple[int, ...], blocks: Iterab
 def map_array(folder: Path, array: ArrayFile) -> np.memmap[tuple[int, ...], np.dtype[np.float64]]:
     """A read-only memory map of an array; raises :class:`LedgerError` if it is missing, damaged or of another shape."""
     path = array_path(folder, array.file)
-    handle, digest = open_regular(path, _ADVICE), hashlib.sha256()
+    handle, digest = open_regular(path, ADVICE), hashlib.sha256()
     with io.FileIO(handle, "r") as file:
         while content := file.read(_BYTES):
             digest.update(content)
         if digest.hexdigest() != array.sha256:
-            raise LedgerError(f"{path} is damaged or another file: its checksum does not fit. {_ADVICE}")
+            raise LedgerError(f"{path} is damaged or another file: its checksum does not fit. {ADVICE}")
         file.seek(0)
         np.lib.format.read_magic(file)
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
         offset = file.tell()
     found, expected = (dtype.name, shape), (array.dtype, array.shape)
     if found != expected or fortran:
-        raise LedgerError(f"{path} holds {found[0]} {found[1]}, not {expected[0]} {expected[1]}. {_ADVICE}")
+        raise LedgerError(f"{path} holds {found[0]} {found[1]}, not {expected[0]} {expected[1]}. {ADVICE}")
     return np.memmap(path, dtype, "r", offset, shape)
 
 
@@ -106,7 +105,7 @@ def map_scratch(
     """A read-only map of an array that was written before; None if there is none, or if it is damaged."""
     for path in folder.glob(f"{name}-????????.f4"):
         checksum = 0
-        with io.FileIO(open_regular(path, _ADVICE), "r") as file:
+        with io.FileIO(open_regular(path, ADVICE), "r") as file:
             while content := file.read(_BYTES):
                 checksum = zlib.crc32(content, checksum)
         if path.stem.endswith(f"-{checksum:08x}") and path.stat().st_size == 4 * math.prod(shape):
