@@ -46,8 +46,14 @@ class RunState:
     own_method: dict[str, Any] | None = None
     #: How many examples of each level the run was given at its beginning; empty if none.
     given: tuple[int, ...] = ()
-    #: All inputs of a task that is not one of ours.
+    #: All inputs of a task that is not one of ours; or where they are, if they stay in a file of their own.
     inputs: ArrayFile | None = None
+    source: dict[str, Any] | None = None
+    #: A checksum of each input that was given, in the order of the task.
+    checksums: ArrayFile | None = None
+    #: How many candidates the run began with, where it was recorded, and those that were added.
+    pool: int | None = None
+    added: list[ArrayFile] = field(default_factory=list)
     #: Those that were there before, if they were damaged: the task must draw the same again.
     damaged_inputs: ArrayFile | None = None
     queries: dict[str, QueryRecord] = field(default_factory=dict)
@@ -102,9 +108,19 @@ class RunState:
         self.given = tuple(data.get("given", ()))
         self.own_method = data.get("own_method")
 
-    def _inputs(self, at: float, *, inputs: dict[str, Any]) -> None:
+    def _inputs(
+        self, at: float, *, pool: int | None = None, source: dict[str, Any] | None = None, **files: Any
+    ) -> None:
         del at
-        self.inputs, self.damaged_inputs = ArrayFile.from_json(inputs), None
+        self.pool, self.source = pool, source
+        if "inputs" in files:
+            self.inputs, self.damaged_inputs = ArrayFile.from_json(files["inputs"]), None
+        if "checksums" in files:
+            self.checksums = ArrayFile.from_json(files["checksums"])
+
+    def _candidates(self, at: float, *, inputs: dict[str, Any]) -> None:
+        del at
+        self.added.append(ArrayFile.from_json(inputs))
 
     def _imported(self, at: float, *, examples: list[dict[str, Any]]) -> None:
         for values in examples:
