@@ -155,7 +155,7 @@ def scoring_grid(task: Task, points: int) -> Grid:
     """
     shape = task.resolutions[0]
     most = max(2, int(points ** (1 / len(shape)) + 1e-9))
-    return Grid(tuple(min(n, most) for n in shape), task.layout)
+    return task.grids[0].resized(tuple(min(n, most) for n in shape))
 
 
 def _details(rows: Indices, scores: Array, choice: Choice) -> dict[str, Any]:

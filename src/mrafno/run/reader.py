@@ -7,7 +7,7 @@ import numpy as np
 
 from mrafno.analysis.curves import Curve
 from mrafno.errors import CheckpointError, MrafnoError
-from mrafno.grids import Array, Grid, relative_l2
+from mrafno.grids import Array, Grid, grids_of, relative_l2
 from mrafno.run.answers import untaken
 from mrafno.run.recorder import pool_sizes
 from mrafno.run.spending import Count, check_count
@@ -105,8 +105,7 @@ class RunReader:
     @property
     def grids(self) -> tuple[Grid, ...]:
         """The meshes, coarse to fine."""
-        layout = tuple(self.state.task["layout"])
-        return tuple(Grid(tuple(shape), layout) for shape in self.state.task["resolutions"])
+        return grids_of(self.state.task)
 
     @property
     def meshes(self) -> list[str]:

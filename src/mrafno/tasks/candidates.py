@@ -23,6 +23,13 @@ class CandidateSettings(TypedDict, total=False):
     in_channels: int | None
     out_channels: int
     layout: Layout | Sequence[Layout]
+    extent: Sequence[Sequence[float]]
+    coordinates: Sequence[Sequence[ArrayLike] | None]
+    input_axes: Sequence[int] | None
+    axis_names: Sequence[str]
+    axis_units: Sequence[str]
+    input_name: str
+    output_name: str
     interpolation: Interpolation
     zero_boundary: Sequence[tuple[bool, bool]]
     version: str | None
@@ -45,7 +52,14 @@ class CandidateTask(Task):
         in_channels: number of functions in an input; needed only for inputs ``(n, N, N)`` on an interval of N points,
             which could be functions on a square.
         out_channels: number of functions in an output.
-        layout: positions of the grid's points, ``"nodes"``, ``"cells"`` or ``"periodic"``, for all axes or per axis.
+        layout: positions of the grid's points, for all axes or per axis: ``nodes``, ``cells``, ``left``, ``periodic``
+            or ``periodic-cells``; see :class:`mrafno.grids.Grid`.
+        extent: start and end of each axis; [0, 1] by default.
+        coordinates: for each axis whose points are not equally far apart, its coordinates on each level, coarse to
+            fine; None for other axes.
+        input_axes: the axes along which inputs vary, if not all, numbered from 0: ``inputs`` then have these axes only,
+            and so has what the simulator is given.
+        axis_names, axis_units, input_name, output_name: labels in figures and files.
         interpolation: how inputs are interpolated to a coarser grid: ``"linear"`` or ``"nearest"``.
         zero_boundary: per axis, whether outputs vanish at its (start, end).
         version: any text; change it whenever the simulator would give other numbers. Without it results are not
@@ -65,6 +79,13 @@ class CandidateTask(Task):
         in_channels: int | None = None,
         out_channels: int = 1,
         layout: Layout | Sequence[Layout] = "nodes",
+        extent: Sequence[Sequence[float]] = (),
+        coordinates: Sequence[Sequence[ArrayLike] | None] = (),
+        input_axes: Sequence[int] | None = None,
+        axis_names: Sequence[str] = (),
+        axis_units: Sequence[str] = (),
+        input_name: str = "input",
+        output_name: str = "output",
         interpolation: Interpolation = "linear",
         zero_boundary: Sequence[tuple[bool, bool]] = (),
         version: str | None = None,
@@ -73,6 +94,13 @@ class CandidateTask(Task):
         self.name = name
         self.out_channels = out_channels
         self.layout = (layout,) * len(shapes[0]) if isinstance(layout, str) else tuple(layout)
+        self.extent = _extent(name, extent)
+        if coordinates:
+            self._place(coordinates, len(shapes))
+        self.input_axes = None if input_axes is None else tuple(sorted(int(axis) for axis in input_axes))
+        self.axis_names = self._labels("axis_names", axis_names, len(shapes[0])) or self.axis_names[: len(shapes[0])]
+        self.axis_units = self._labels("axis_units", axis_units, len(shapes[0]))
+        self.input_name, self.output_name = input_name, output_name
         self.interpolation = interpolation
         self.zero_boundary = tuple((bool(a), bool(b)) for a, b in zero_boundary)
         if self.zero_boundary and len(self.zero_boundary) != len(shapes[0]):
@@ -89,13 +117,13 @@ class CandidateTask(Task):
         if parameters is not None:
             numbers = as_parameters(parameters, self.parameters, where=name, error=TaskError)
             known = np.zeros((len(numbers), 0, *shapes[-1])) if known is None else known
-            functions = _with_channels(name, known, shapes, in_channels)
+            functions = self._functions(known, shapes, in_channels)
             if len(functions) != len(numbers):
                 raise TaskError(f"{name}: {len(functions)} functions and {len(numbers)} parameters. Pair them.")
             values: NDArray[Any] = join(functions, numbers)
         else:
             assert known is not None, "one of the two is given"
-            values = _with_channels(name, known, shapes, in_channels)
+            values = self._functions(known, shapes, in_channels)
         self.in_channels = values.shape[1]
         if len(self.parameters) > self.in_channels:
             raise TaskError(
@@ -114,6 +142,54 @@ class CandidateTask(Task):
                 )
         self.inputs = self._as_input(values, self.levels - 1)
 
+    def _functions(
+        self, values: NDArray[Any], shapes: tuple[tuple[int, ...], ...], in_channels: int | None
+    ) -> NDArray[Any]:
+        """Candidates as ``(n, channels, *finest grid)``."""
+        kept = self.input_axes
+        if kept is None or (values.shape[1] == 0 and values.shape[2:] == shapes[-1]):
+            return _with_channels(self.name, values, shapes, in_channels)
+        if not set(kept) <= {*range(len(shapes[0]))} or not kept:
+            raise TaskError(f"{self.name}: input_axes {kept} are not axes of grids like {shapes[-1]}.")
+        reduced = tuple(tuple(shape[axis] for axis in kept) for shape in shapes)
+        self.resolutions = shapes
+        return self.repeat(np.asarray(_with_channels(self.name, values, reduced, in_channels), dtype=np.float64))
+
+    def _given(self, f: Array) -> tuple[Array, Array]:
+        """What a simulator is given of inputs: functions without the axes along which they repeat, and parameters."""
+        functions, parameters = self.split(f)
+        return self.unrepeat(functions), parameters
+
+    def _labels(self, what: str, given: Sequence[str], dim: int) -> tuple[str, ...]:
+        if isinstance(given, str) or (given and len(given) != dim) or not all(isinstance(one, str) for one in given):
+            raise TaskError(f"{self.name}: {what} must be one text for each of {dim} axes, got {given!r}.")
+        return tuple(given)
+
+    def _place(self, coordinates: Sequence[Sequence[ArrayLike] | None], levels: int) -> None:
+        """Set layout, extent and points of axes whose coordinates are given."""
+        if len(coordinates) != len(self.layout):
+            raise TaskError(
+                f"{self.name}: coordinates need one entry for each of {len(self.layout)} axes, None for uniform ones, "
+                f"got {len(coordinates)}."
+            )
+        points: list[list[tuple[float, ...]]] = [[() for _ in self.layout] for _ in range(levels)]
+        ends = [list(pair) for pair in self.extent] or [[0.0, 1.0] for _ in self.layout]
+        layout = list(self.layout)
+        for axis, given in enumerate(coordinates):
+            if given is None:
+                continue
+            if len(given) != levels:
+                raise TaskError(f"{self.name}: axis {axis} needs coordinates for each of {levels} levels.")
+            layout[axis] = "points"
+            for level, values in enumerate(given):
+                array = as_numbers(values, f"{self.name}: coordinates of axis {axis}")
+                points[level][axis] = tuple(float(x) for x in array.ravel())
+            if not self.extent:
+                known = [x for level in points for x in level[axis]]
+                ends[axis] = [min(known), max(known)]
+        self.layout, self.extent = tuple(layout), _extent(self.name, ends)
+        self.points = tuple(tuple(level) for level in points)
+
     def _sample(self, indices: Sequence[int], seed: int) -> Array:
         if any(i >= len(self.inputs) for i in indices):
             raise TaskError(
@@ -128,6 +204,13 @@ class CandidateTask(Task):
             return None
         digest = hashlib.sha256(self.inputs.tobytes()).hexdigest()
         return {"version": self.version, "inputs": digest, "layout": self.layout, **more}
+
+
+def _extent(name: str, given: Sequence[Sequence[float]]) -> tuple[tuple[float, float], ...]:
+    try:
+        return tuple((float(start), float(end)) for start, end in given)
+    except (TypeError, ValueError):
+        raise TaskError(f"{name}: extent must be a (start, end) for each axis, got {given!r}.") from None
 
 
 def _names(name: str, parameters: ParameterValues | None, given: Sequence[str]) -> tuple[str, ...]:
