@@ -12,6 +12,7 @@
     ├── RunError             a run cannot do what it is asked to
     │   ├── FailuresError      too many simulations failed
     │   ├── CallbackError      a callback of a run raised an exception
+    │   ├── StopRequested      somebody asked a run to stop, from outside of its process
     │   └── ExportError        something cannot be taken out of a run
     └── LedgerError          a run's files are missing, damaged, foreign or cannot be written
         └── LedgerLockedError  another process writes the run
@@ -62,6 +63,13 @@ def place_of(error: BaseException) -> str:
 def _installed(file: Path) -> bool:
     libraries = not {"site-packages", "dist-packages"}.isdisjoint(file.parts)
     return libraries or file.is_relative_to(_PYTHON) or str(file).startswith("<frozen")
+
+
+def printable(text: str) -> str:
+    """A text with its control characters written out, so that it cannot command a terminal; lines stay lines."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def sentence(text: str) -> str:
@@ -127,6 +135,10 @@ class FailuresError(RunError):
 
 class CallbackError(RunError):
     """A callback of a run raised an exception."""
+
+
+class StopRequested(RunError):  # noqa: N818  # it is a request, not an error
+    """Somebody asked a run to stop, from outside of its process."""
 
 
 class ExportError(RunError):

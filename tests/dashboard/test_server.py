@@ -1,15 +1,21 @@
 """HTTP: access checks, methods, headers and concurrent clients."""
 
+import contextlib
 import gzip
 import re
 import socket
 import threading
+import time
 
 import pytest
 
 from mrafno.dashboard import Server
+from mrafno.dashboard.site import STATIC
 from mrafno.errors import MrafnoError
 from mrafno.plot.bundle import plotly_js
+from mrafno.storage.checksum import seal
+from tests.dashboard.conftest import Client
+from tests.made_runs import made_run
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST:1", "127.0.0.1:9999", "[::1]:8765", "127.0.0.2"])
@@ -66,7 +72,7 @@ def test_invalid_requests_are_refused(client):
     assert client.send("/api/runs").status == 200
 
 
-@pytest.mark.parametrize("target", ["/", "/api/runs", "/static/dashboard.js", "/none", "/api/run?run=first"])
+@pytest.mark.parametrize("target", ["/", "/api/runs", "/static/page.js", "/none", "/api/run?run=first"])
 def test_security_headers(client, target):
     headers = client.send(target).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
@@ -77,6 +83,7 @@ def test_security_headers(client, target):
         "'self'",
         "'unsafe-inline'",
         "data:",
+        "blob:",
     }
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
@@ -84,10 +91,12 @@ def test_security_headers(client, target):
 
 
 def test_the_page_and_its_files_name_no_other_host(client):
-    for target in ("/", "/static/dashboard.js", "/static/dashboard.css"):
+    for target in ("/", *(f"/static/{name}" for name in STATIC if name != "plotly.js")):
         answer = client.send(target)
         assert answer.status == 200
-        assert not re.findall(rb"(?:https?:|[\"'(])//", answer.content)
+        # The namespace of SVG is a name, and nothing is loaded from it.
+        content = answer.content.replace(b"http://www.w3.org/2000/svg", b"")
+        assert not re.findall(rb"(?:https?:|[\"'(])//", content)
 
 
 def test_plotly_is_cached_and_compressed(client):
@@ -121,6 +130,25 @@ def test_invalid_folders_and_ports(tmp_path, folder, serve):
         Server(folder, port=taken)
 
 
+def test_connections_are_capped(folder, serve, monkeypatch):
+    monkeypatch.setattr("mrafno.dashboard.server._CONNECTIONS", 3)
+    server = serve(folder)
+    request = b"GET /api/runs HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port))) for _ in range(3)]
+        for connection in held:
+            connection.sendall(request)
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=30) as late:
+            assert late.recv(100).startswith(b"HTTP/1.1 503 Too many connections")
+    for _ in range(100):
+        if Client(server).try_send("/api/runs") == 200:
+            break
+        time.sleep(0.05)
+    else:
+        raise AssertionError("closed connections were not given back")
+
+
 def test_concurrent_requests(client):
     """Threads that ask for everything, all at the same time, and all get the same."""
     addresses = ["/api/runs", "/api/run?run=first", "/api/figures?run=first", "/api/queries?run=first"]
@@ -139,3 +167,21 @@ def test_concurrent_requests(client):
         assert len(bodies) == 5
         if address != "/api/runs":
             assert len(set(bodies)) == 1, address
+
+
+@pytest.mark.parametrize("cost", [b"NaN", b"1e999", b"-1.0"])
+def test_a_cost_that_is_no_number_is_a_damaged_run_and_no_error_of_the_server(tmp_path, serve, cost):
+    """Every checksum is right: the ledger is of somebody else's making."""
+    ledger = made_run(tmp_path / "run", levels=(0, 0)) / "ledger.jsonl"
+    lines, after = [], b"0" * 16
+    for line in ledger.read_bytes().splitlines():
+        text = line[: line.index(b',"sum":')].replace(b'"cost":1.0', b'"cost":' + cost)
+        lines.append(seal(text[:-17] + after + b'"}', "sum", separators=(",", ":")))
+        after = lines[-1][-18:-2]
+    ledger.write_bytes(b"\n".join(lines) + b"\n")
+    client = Client(serve(tmp_path))
+    assert "ledger" in client.rows()["run"]["problem"]
+    for view in ("run", "figures", "queries"):
+        answer = client.send(f"/api/{view}?run=run")
+        assert answer.status in (200, 503)
+        assert b"ledger" in answer.content
