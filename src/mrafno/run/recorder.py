@@ -55,27 +55,31 @@ class Recorder:
         assert record.output is not None, f"{record.id} has an output"
         return self.ledger.read_array(record.input), self.ledger.read_array(record.output)
 
-    def _imported_input(self, record: QueryRecord) -> Array:
-        """An imported input; NaN in place of one that was damaged, which nothing is compared with or trained on."""
-        return (
-            np.full(record.input.shape, np.nan) if "input" in record.damaged else self.ledger.read_array(record.input)
-        )
-
     @property
     def sizes(self) -> PoolSizes:
         """How many inputs of each kind the run needs."""
         return pool_sizes(self.state)
 
     def imported_inputs(self) -> list[Array]:
-        """Inputs of imported examples, ``(n, in_channels, *level's grid)`` of each level; empty if there are none."""
-        state = self.state
-        if not any(state.given):
-            return []
-        found = []
-        for level, shape in enumerate(state.task["resolutions"]):
-            here = [self._imported_input(record) for record in state.imported(level)]
-            found.append(np.stack(here) if here else np.zeros((0, state.task["in_channels"], *shape)))
-        return found
+        """Inputs of imported examples, see :func:`imported_inputs`."""
+        return imported_inputs(self.ledger, self.state)
+
+
+def imported_inputs(ledger: Ledger, state: RunState) -> list[Array]:
+    """Inputs of imported examples, ``(n, in_channels, *level's grid)`` of each level; empty if there are none.
+
+    NaN stands in place of an input that was damaged, which nothing is compared with or trained on.
+    """
+    if not any(state.given):
+        return []
+    found = []
+    for level, shape in enumerate(state.task["resolutions"]):
+        here = [
+            np.full(record.input.shape, np.nan) if "input" in record.damaged else ledger.read_array(record.input)
+            for record in state.imported(level)
+        ]
+        found.append(np.stack(here) if here else np.zeros((0, state.task["in_channels"], *shape)))
+    return found
 
 
 def pool_sizes(state: RunState) -> PoolSizes:

@@ -15,8 +15,9 @@ from mrafno.data.imports import Examples, read_examples, write_examples
 from mrafno.data.pool import PoolSizes, RunInputs, draw
 from mrafno.errors import MrafnoWarning, RunError
 from mrafno.run.callbacks import Callbacks
+from mrafno.run.drive import drive
 from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
-from mrafno.run.loop import Loop, Watcher, silent
+from mrafno.run.loop import Watcher, silent
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome, figures
@@ -352,18 +353,9 @@ class Run:
         )
         if goals.steps is not None and goals.steps < self.state.step:
             return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
-        loop = Loop(
-            self.recorder,
-            self.session,
-            self.trainer,
-            self.task,
-            ask=self._ask_for_loop,
-            goals=goals,
-            options=options,
-            watch=watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent),
-        )
+        watch = watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent)
         known = dict(self.state.warnings)
-        reason = loop.run(progress=progress)
+        reason = drive(self, goals, options, watch, progress=progress)
         for about, text in self.state.warnings.items():
             if about not in known:
                 warnings.warn(text, MrafnoWarning, stacklevel=2)
@@ -371,7 +363,8 @@ class Run:
             self.trainer.save()
         return Outcome.of(self.state, reason)
 
-    def _ask_for_loop(self, n: int, goals: Goals, watch: Watcher) -> list[Query]:
+    def ask_for_loop(self, n: int, goals: Goals, watch: Watcher) -> list[Query]:
+        """Ask as :meth:`ask` does, and report the progress of training to the watcher of a loop."""
         return self.ask(n, budget=goals.budget, count=goals.count, watch=lambda done, *_: watch("training", done))
 
     # Keeping and showing.

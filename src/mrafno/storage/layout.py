@@ -17,7 +17,13 @@
     surrogate/weights-*.safetensors   and its tensors
     task.source.json                how the run was started from the command line
     asked/                          inputs handed out by ``mrafno ask``
+    status.json                     what the driver is doing, its goals, its CPU and memory
+    fits.jsonl                      learning curves, a line for each fit
+    notes.json                      a person's note and tags
+    control.json                    a request to the driver: to pause, or to stop
     damaged/                        what ``mrafno repair`` took out of use, one folder per repair
+
+The status, the curves, the notes and the requests are for whoever looks at a run: no result depends on them.
 """
 
 from pathlib import Path
@@ -32,6 +38,10 @@ CHECKPOINT = "surrogate"
 TASK_SOURCE = "task.source.json"
 ASKED = "asked"
 ATTEMPT = "attempt"
+STATUS = "status.json"
+FITS = "fits.jsonl"
+NOTES = "notes.json"
+CONTROL = "control.json"
 DAMAGED = "damaged"
 
 #: Inside the checkpoint's folder: the description, which changes with every save, and a pattern of the tensor files.

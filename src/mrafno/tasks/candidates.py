@@ -78,8 +78,8 @@ class CandidateTask(Task):
         if self.zero_boundary and len(self.zero_boundary) != len(shapes[0]):
             raise TaskError(f"{name}: zero_boundary needs one (start, end) pair per axis, got {self.zero_boundary}.")
         self.version = version
-        if len(shapes[0]) > 2:
-            raise TaskError(f"{name}: grids of {len(shapes[0])} axes are not supported. Use 1 or 2.")
+        if len(shapes[0]) > 3:
+            raise TaskError(f"{name}: grids of {len(shapes[0])} axes are not supported. Use 1 to 3.")
         if isinstance(out_channels, bool) or not isinstance(out_channels, int) or out_channels < 1:
             raise TaskError(f"{name}: out_channels must be 1 or more, got {out_channels!r}.")
         if inputs is None and parameters is None:
