@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.box import SIMPLE
@@ -42,7 +43,14 @@ def task_of(steps: int) -> FunctionTask:
 
 def made(folder: Path, steps: int) -> Run:
     """A run that can make so many steps."""
-    settings = {"pool": steps, "initial": 2, "test": 2, "members": 2, "iterations": 1, "evaluate": 10 * steps}
+    settings: dict[str, Any] = {
+        "pool": steps,
+        "initial": 2,
+        "test": 2,
+        "members": 2,
+        "iterations": 1,
+        "evaluate": 10 * steps,
+    }
     return Run.create(folder, task_of(steps), method="random-mix", update_every=10 * steps, **settings)
 
 

@@ -30,6 +30,7 @@ class Chooser:
         self.grid = scoring_grid(task, settings.scoring_points)
         self._resampled: Array | None = None
         self._grams: tuple[int, PoolGrams] | None = None
+        self._past = Past()
 
     def choose(
         self, surrogate: Surrogate, state: RunState, n: int, budget: float | None = None
@@ -72,7 +73,9 @@ class Chooser:
     def context(self, surrogate: Surrogate, state: RunState, budget: float | None = None) -> Context:
         """What the method sees when it makes the next choice."""
         step, s, levels = state.next_step, self.settings, range(self.task.levels)
-        remaining = np.setdiff1d(np.arange(len(self.inputs.pool)), sorted(state.used_rows("pool"))).astype(np.int64)
+        free = np.ones(len(self.inputs.pool), dtype=bool)
+        free[list(state.used_rows("pool"))] = False
+        remaining = np.flatnonzero(free).astype(np.int64)
         candidates = remaining
         if s.candidates and len(remaining) > s.candidates:
             rng = np.random.default_rng([self.seed, step, 3])
@@ -83,11 +86,9 @@ class Chooser:
         elif s.candidates is not None:
             targets = remaining  # some candidates are scored, by their information on all
         initial = [q.level for q in state.of_kind("initial", "told")]
-        trained = set(state.trained_on)
-        observed = [state.queries[id] for id in state.trained_on if state.queries[id].kind == "pool"]
+        self._past.follow(state)
         first = len(self.inputs.pool)
-        used = [(first + q.row, q.level) for q in state.of_kind("initial", "told", "running")]
-        used += [(q.row, q.level) for q in state.of_kind("pool", "told") if q.id in trained]
+        used = [Choice(first + q.row, q.level) for q in state.of_kind("initial", "told", "running")]
         weights = annealed_cost(
             self.task.costs, step - 1, schedule=s.schedule, rate=s.alpha, renormalise=s.renormalise
         )  # steps count from 1, schedules from 0
@@ -99,9 +100,9 @@ class Chooser:
             step=step,
             seed=self.seed,
             initial=tuple(initial.count(level) for level in levels),
-            used=tuple(Choice(*pair) for pair in used),
-            observed=tuple(Choice(q.row, q.level) for q in observed),
-            errors=tuple((q.level, error) for q, error in state.prequential_errors()),
+            used=(*used, *self._past.observed),
+            observed=tuple(self._past.observed),
+            errors=tuple(self._past.errors),
             budget=budget,
             targets=targets,
             predictor=lambda rows, level: surrogate.predict(self._scored()[rows], level, grid=self.grid),
@@ -146,6 +147,34 @@ class Chooser:
             moved = [resample(f, grid, self.grid, self.task.interpolation) for f, grid in every]
             self._resampled = np.concatenate(moved)
         return self._resampled
+
+
+class Past:
+    """What a run has learnt from so far: it grows with every fit, and is not gathered anew at every choice.
+
+    Attributes:
+        observed: chosen examples that the surrogate was trained on, in this order.
+        errors: level and prequential error of every chosen example.
+    """
+
+    def __init__(self) -> None:
+        self._state: RunState | None = None
+        self._trained, self._fits = 0, 0
+        self.observed: list[Choice] = []
+        self.errors: list[tuple[int, float]] = []
+
+    def follow(self, state: RunState) -> None:
+        """Add what a state has more; start again with another state."""
+        if state is not self._state or len(state.trained_on) < self._trained or len(state.trainings) < self._fits:
+            self._state, self._trained, self._fits = state, 0, 0
+            self.observed, self.errors = [], []
+        queries = state.queries
+        fresh = [queries[id] for id in state.trained_on[self._trained :]]
+        self.observed += [Choice(q.row, q.level) for q in fresh if q.kind == "pool"]
+        for training in state.trainings[self._fits :]:
+            errors = [(queries[id], error) for id, error in training.prequential_errors.items()]
+            self.errors += [(q.level, error) for q, error in errors if q.kind == "pool"]
+        self._trained, self._fits = len(state.trained_on), len(state.trainings)
 
 
 def scoring_grid(task: Task, points: int) -> Grid:

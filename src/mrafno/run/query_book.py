@@ -20,7 +20,7 @@ class QueryBook(dict[str, QueryRecord]):
     def __init__(self) -> None:
         super().__init__()
         self._places: dict[str, int] = {}
-        self._by: dict[tuple[Kind, Status], dict[str, QueryRecord]] = {}
+        self._by: dict[tuple[Kind, Status], dict[str, None]] = {}
         self._levels: Counter[tuple[Kind, Status, int]] = Counter()
         self._same: dict[tuple[Kind, int, int], list[str]] = {}
         #: For every row of a kind, how many of its queries have an answer or wait, and which have failed.
@@ -31,7 +31,7 @@ class QueryBook(dict[str, QueryRecord]):
         self._steps: Counter[int] = Counter()
         self._free = 1
         #: Examples that are observed and not trained on, and those that are.
-        self._new: dict[str, QueryRecord] = {}
+        self._new: dict[str, None] = {}
         self._trained: set[str] = set()
 
     def __setitem__(self, id: str, query: QueryRecord) -> None:
@@ -82,7 +82,7 @@ class QueryBook(dict[str, QueryRecord]):
         kind, status, id, key = query.kind, query.status, query.id, (query.kind, query.row)
         place = self._by.setdefault((kind, status), {})
         if sign > 0:
-            place[id] = query
+            place[id] = None
         else:
             place.pop(id, None)
         self._levels[kind, status, query.level] += sign
@@ -98,7 +98,7 @@ class QueryBook(dict[str, QueryRecord]):
             if not self._steps[query.step]:
                 self._free = min(self._free, query.step)
         if kind != "test" and status == "told" and sign > 0 and id not in self._trained:
-            self._new[id] = query
+            self._new[id] = None
         elif sign < 0:
             self._new.pop(id, None)
 
@@ -106,8 +106,7 @@ class QueryBook(dict[str, QueryRecord]):
 
     def of_kind(self, kind: Kind, *statuses: Status) -> list[QueryRecord]:
         """Queries of a kind with one of these statuses (any, if none is given), as they were asked."""
-        found = [query for status in statuses or _STATUSES for query in self._by.get((kind, status), {}).values()]
-        return self._sorted(found)
+        return self._sorted(id for status in statuses or _STATUSES for id in self._by.get((kind, status), ()))
 
     def number(self, kind: Kind, *statuses: Status) -> int:
         """How many queries of a kind have one of these statuses."""
@@ -121,7 +120,7 @@ class QueryBook(dict[str, QueryRecord]):
     def with_status(self, status: Status) -> list[QueryRecord]:
         """Queries with a status, as they were asked."""
         kinds: tuple[Kind, ...] = ("initial", "pool", "test")
-        return self._sorted([query for kind in kinds for query in self._by.get((kind, status), {}).values()])
+        return self._sorted(id for kind in kinds for id in self._by.get((kind, status), ()))
 
     def duplicates(self, query: QueryRecord, *statuses: Status) -> list[QueryRecord]:
         """Other queries for the same simulation with one of these statuses."""
@@ -140,14 +139,15 @@ class QueryBook(dict[str, QueryRecord]):
             self._free += 1
         return list(islice((step for step in count(self._free) if not self._steps[step]), n))
 
-    def is_trained_on(self, id: str) -> bool:
-        """Whether the surrogate was trained on a query's answer."""
-        return id in self._trained
-
     @property
     def new(self) -> list[QueryRecord]:
         """Observations that no surrogate was trained on, as they were asked."""
-        return self._sorted(list(self._new.values()))
+        return self._sorted(self._new)
 
-    def _sorted(self, queries: list[QueryRecord]) -> list[QueryRecord]:
-        return sorted(queries, key=lambda query: self._places[query.id])
+    @property
+    def new_number(self) -> int:
+        """How many these are."""
+        return len(self._new)
+
+    def _sorted(self, ids: Iterable[str]) -> list[QueryRecord]:
+        return [self[id] for id in sorted(ids, key=self._places.__getitem__)]

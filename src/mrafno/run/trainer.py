@@ -169,7 +169,7 @@ class Trainer:
 
     def _due(self) -> FitKind | None:
         """The fit that is due."""
-        state, new = self.state, len(self.state.not_trained_on)
+        state, new = self.state, self.state.queries.new_number
         if not new:
             return None
         kind = self.policy.due(
