@@ -22,7 +22,9 @@ from mrafno.storage.lock import lock_is_damaged
 from mrafno.storage.salvage import Salvage, salvage
 
 #: What is checked, as the table names it.
-What = Literal["ledger", "copy", "inputs", "arrays", "checkpoint", "inbox", "spool", "asked", "lock", "call", "cache"]
+What = Literal[
+    "ledger", "copy", "inputs", "candidates", "arrays", "checkpoint", "inbox", "spool", "asked", "lock", "call", "cache"
+]
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,10 @@ def _check_arrays(found: Examination, state: RunState, watch: Callable[[float], 
         if fault := _fault(found.folder, state.inputs):
             remedy = "drawn again when the run is opened with its task"
             found.damage.append(Damage("inputs", state.inputs.file, fault, remedy))
+    for added in state.added:
+        found.checked["candidates"] = len(state.added)
+        if fault := _fault(found.folder, added):
+            found.damage.append(Damage("candidates", added.file, fault, "restore it from a copy of the run"))
     number = 0
     for done, query in enumerate(state.queries.values()):
         for part, array in (("input", query.input), ("output", query.output)):

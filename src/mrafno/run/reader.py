@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from mrafno.analysis.curves import Curve
+from mrafno.data.pool import ENDLESS_POOL
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, relative_l2
 from mrafno.run.answers import untaken
+from mrafno.run.inputs import inputs_of, pool_of, stored_inputs
 from mrafno.run.notes import Notes, read_notes
 from mrafno.run.progress import Progress, Standing, progress, standing
-from mrafno.run.recorder import imported_inputs, pool_sizes
+from mrafno.run.recorder import pool_sizes
 from mrafno.run.spending import Count, check_count
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.run.status import Status, read_status
@@ -66,6 +68,8 @@ class RunReader:
             self.state = RunState.of(self.ledger.events)
         changed = bool(fresh) or self._replayed != len(self.ledger.events)
         self._replayed = len(self.ledger.events)
+        if any(event.kind == "candidates" for event in fresh):
+            self._inputs = None
         return changed
 
     @property
@@ -142,8 +146,7 @@ class RunReader:
         from mrafno.tasks.stored import task_from_json  # imports SciPy
 
         if self._task is None:
-            inputs = None if self.state.inputs is None else self.ledger.read_array(self.state.inputs)
-            self._task = task_from_json(self.state.task, inputs)
+            self._task = task_from_json(self.state.task, stored_inputs(self.ledger, self.state))
         return self._task
 
     @property
@@ -166,24 +169,18 @@ class RunReader:
     @property
     def pool(self) -> int:
         """How many candidates the run chooses from: a task with few inputs has fewer than the settings ask for."""
-        sizes, inputs = pool_sizes(self.state), self.state.inputs
-        if inputs is None:
-            return sizes.pool
-        return inputs.shape[0] - len(sizes.initial_levels(len(self.grids))) - sizes.test
+        sizes = pool_sizes(self.state)
+        initial, endless = len(sizes.initial_levels(len(self.grids))), sizes.pool or ENDLESS_POOL
+        return pool_of(self.state, initial, sizes.test, endless)
 
     # Arrays.
 
     @property
     def inputs(self) -> "RunInputs":
         """All inputs of the run on the finest grid; those of a built-in task are drawn again."""
-        from mrafno.data.pool import draw, unstacked  # imports SciPy
 
         if self._inputs is None:
-            imported, sizes = imported_inputs(self.ledger, self.state), pool_sizes(self.state)
-            if self.state.inputs is None:
-                self._inputs = draw(self.task, sizes, self.state.seed, imported)
-            else:
-                self._inputs = unstacked(self.ledger.read_array(self.state.inputs), self.task, sizes, imported)
+            self._inputs = inputs_of(self.ledger, self.state, self.task)
         return self._inputs
 
     def input(self, query: QueryRecord) -> Array:

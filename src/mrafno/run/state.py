@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from mrafno.analysis.curves import Curve
-from mrafno.errors import LedgerError
+from mrafno.errors import LedgerError, printable
 from mrafno.run.query_book import QueryBook
 from mrafno.run.records import Evaluation, Kind, QueryRecord, Status, Training
 from mrafno.run.settings import RunSettings
@@ -46,8 +46,14 @@ class RunState:
     own_method: dict[str, Any] | None = None
     #: How many examples of each level the run was given at its beginning; empty if none.
     given: tuple[int, ...] = ()
-    #: All inputs of a task that is not one of ours.
+    #: All inputs of a task that is not one of ours; or where they are, if they stay in a file of their own.
     inputs: ArrayFile | None = None
+    source: dict[str, Any] | None = None
+    #: A checksum of each input that was given, in the order of the task.
+    checksums: ArrayFile | None = None
+    #: How many candidates the run began with, where it was recorded, and those that were added.
+    pool: int | None = None
+    added: list[ArrayFile] = field(default_factory=list)
     #: Those that were there before, if they were damaged: the task must draw the same again.
     damaged_inputs: ArrayFile | None = None
     queries: QueryBook = field(default_factory=QueryBook)
@@ -97,14 +103,25 @@ class RunState:
 
     def _created(self, at: float, **data: Any) -> None:
         self.created = at
-        self.task, self.method, self.seed = data["task"], data["method"], data["seed"]
+        # Somebody else's run may have names and reasons that command a terminal.
+        self.task, self.method, self.seed = _printable(data["task"]), printable(data["method"]), data["seed"]
         self.settings = RunSettings.recorded(data["settings"])
         self.given = tuple(data.get("given", ()))
         self.own_method = data.get("own_method")
 
-    def _inputs(self, at: float, *, inputs: dict[str, Any]) -> None:
+    def _inputs(
+        self, at: float, *, pool: int | None = None, source: dict[str, Any] | None = None, **files: Any
+    ) -> None:
         del at
-        self.inputs, self.damaged_inputs = ArrayFile.from_json(inputs), None
+        self.pool, self.source = pool, source
+        if "inputs" in files:
+            self.inputs, self.damaged_inputs = ArrayFile.from_json(files["inputs"]), None
+        if "checksums" in files:
+            self.checksums = ArrayFile.from_json(files["checksums"])
+
+    def _candidates(self, at: float, *, inputs: dict[str, Any]) -> None:
+        del at
+        self.added.append(ArrayFile.from_json(inputs))
 
     def _imported(self, at: float, *, examples: list[dict[str, Any]]) -> None:
         for values in examples:
@@ -135,6 +152,7 @@ class RunState:
         message: str | None = None,
     ) -> None:
         query = self.queries[id]
+        _check_amounts(cost, seconds)
         query.message, query.measured = message, len(self.evaluations)
         query.output, query.cost, query.seconds = ArrayFile.from_json(output), cost, seconds
         if repeats is None:
@@ -160,12 +178,13 @@ class RunState:
         seconds: float | None = None,
     ) -> None:
         query = self.queries[id]
+        _check_amounts(cost, seconds)
         query.message, query.cost, query.seconds = message, cost, seconds
         self._closed(id, status, reason, at)
 
     def _refused(self, at: float, *, message: str, reason: str) -> None:
         del at
-        self.refused[message] = reason
+        self.refused[message] = printable(reason)
 
     def _expired(self, at: float, *, id: str) -> None:
         self._closed(id, "expired", "nobody answered in time", at)
@@ -173,7 +192,7 @@ class RunState:
     def _closed(self, id: str, status: Status, reason: str | None, at: float) -> None:
         query = self.queries[id]
         self.queries.change(id, status)
-        query.reason, query.answered = reason, at
+        query.reason, query.answered = printable(reason) if reason else reason, at
         self.spending.add(query)
         query.spent = self.spent.total
 
@@ -203,11 +222,11 @@ class RunState:
         del at
         self.warnings.pop(about, None)
         if text is not None:
-            self.warnings[about] = text
+            self.warnings[about] = printable(text)
 
     def _stopped(self, at: float, *, reason: str, forgive: bool = False) -> None:
         del at
-        self.stopped = reason
+        self.stopped = printable(reason)
         if forgive:
             self.queries.forgive(q.id for q in self.queries.with_status("failed"))
 
@@ -420,6 +439,21 @@ class RunState:
             "warnings": list(self.warnings.values()),
             "steps": steps,
         }
+
+
+def _printable(values: Any) -> Any:
+    """JSON values with all their texts printable."""
+    if isinstance(values, str):
+        return printable(values)
+    if isinstance(values, dict):
+        return {name: _printable(value) for name, value in values.items()}
+    return [_printable(value) for value in values] if isinstance(values, list) else values
+
+
+def _check_amounts(cost: float, seconds: float | None) -> None:
+    """Raise ValueError for what no writer has written: JSON has numbers that Python reads as infinity."""
+    if not 0 <= cost < math.inf or not (seconds is None or 0 <= seconds < math.inf):
+        raise ValueError(f"a cost of {cost} or {seconds} seconds")
 
 
 def _iso(at: float) -> str:
