@@ -68,7 +68,7 @@ def story():
     story.tells("t0", 8.0)
     story.trains(0.5)
     story.trains(None)
-    story.trains(0.3)
+    story.trains(0.4)
     story.measures(0, 0.0)
     story.asks("q1", "pool", 1, 1)
     story.tells("q1", 8.5)
