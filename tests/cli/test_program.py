@@ -50,7 +50,7 @@ def test_errors_are_one_paragraph(monkeypatch, capsys):
     assert main(monkeypatch, "tasks", "heat") == 1
     said = capsys.readouterr()
     assert said.out == ""
-    known = "burgers, darcy, darcy3, diffusion, navier-stokes"
+    known = "burgers, darcy, darcy3, diffusion, navier-stokes, burgers-parameters, diffusion3d"
     assert said.err == f"error: unknown task 'heat'. The known ones are {known}.\n"
 
 

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from mrafno._version import __version__
-from mrafno.errors import FailuresError, MrafnoError
+from mrafno.errors import FailuresError, MrafnoError, printable
 
 #: Too many simulations failed.
 FAILURES = 3
@@ -28,7 +28,8 @@ _ORDER = (
 )
 
 _EPILOG = """
-[bold]Exit codes:[/] 0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 4 damaged files; 130 interrupted (Ctrl-C).
+[bold]Exit codes:[/] 0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 4 damaged files; 130
+interrupted (Ctrl-C).
 
 [bold]To begin:[/] `mrafno tasks`, then `mrafno run burgers --out runs/first --steps 20`, then `mrafno show runs/first`.
 """
@@ -89,7 +90,7 @@ app = typer.Typer(
 
 def print_stderr(text: str) -> None:
     """Print a message on stderr."""
-    typer.echo(text, err=True)
+    typer.echo(printable(text), err=True)
 
 
 def _print_version(wanted: bool) -> None:

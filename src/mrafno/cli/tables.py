@@ -12,8 +12,10 @@ from rich.text import Text
 
 from mrafno.analysis.curves import cost_to_reach, round_errors
 from mrafno.cli.display import Snapshot
+from mrafno.errors import printable
 from mrafno.plot.text import duration
 from mrafno.run.spending import COUNTED, Count, check_count
+from mrafno.run.progress import outlook
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.layout import INBOX, LOCK, REFUSED
 from mrafno.storage.lock import LockState, lock_state
@@ -44,7 +46,8 @@ def run_table(state: RunState, folder: Path, lock: LockState = "free", untaken: 
         ("steps", str(now.step)),
         ("cost", str(state.spent)),
         ("error", "not measured yet" if now.error is None else f"{now.error:.4g} after step {now.measured}"),
-        ("estimate", "none yet" if now.estimate is None else f"{now.estimate:.4g}, by the run itself"),
+        ("estimate", _estimate(state)),
+        *([("forecast", ahead)] if (ahead := outlook(state, None)) else []),
         ("time", ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in now.seconds.items())),
     ]
     if running := [q for q in state.running if q.id not in untaken]:
@@ -60,10 +63,17 @@ def run_table(state: RunState, folder: Path, lock: LockState = "free", untaken: 
         rows.append(("refused", f"{_listed(list(state.refused.values()))} Kept in {INBOX}/{REFUSED}."))
     rows += [("warning", text) for text in state.warnings.values()]
     for name, value in rows:
-        grid.add_row(name, Text(value))
+        grid.add_row(name, Text(printable(value)))
     parts: list[RenderableType] = [grid, _queries(state, now.meshes)]
     failed = [q for q in state.queries.values() if q.status in ("failed", "abandoned")]
     return Group(*parts, _failed(failed, now.meshes)) if failed else Group(*parts)
+
+
+def _estimate(state: RunState) -> str:
+    """The run's own estimate of its error, with its interval."""
+    if state.error_estimate is not None:
+        return f"{state.error_estimate}, by the run itself"
+    return "none yet" if state.estimate is None else f"{state.estimate:.4g}, by the run itself"
 
 
 def _queries(state: RunState, meshes: Sequence[str]) -> Table:
@@ -93,7 +103,7 @@ def _failed(queries: Sequence[QueryRecord], meshes: Sequence[str]) -> Table:
     for name in ("query", "mesh", "what", "reason"):
         table.add_column(name, overflow="fold")
     for q in queries[-_LISTED:]:
-        table.add_row(q.id, meshes[q.level], q.status, Text(q.reason or ""))
+        table.add_row(Text(printable(q.id)), meshes[q.level], q.status, Text(q.reason or ""))
     return table
 
 
@@ -167,5 +177,5 @@ def comparison_table(found: dict[str, Any]) -> Table:
             "error": "none" if run["error"] is None else f"{run['error']:.4g}",
         }
         costs = (_NEVER if cost is None else f"{cost:.4g}" for cost in run["reached"].values())
-        table.add_row(Text(run["run"]), *(figures[name] for name in names), *costs)
+        table.add_row(Text(printable(run["run"])), *(figures[name] for name in names), *costs)
     return table

@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from mrafno.run.progress import outlook
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
 from mrafno.run.status import Status
@@ -131,13 +132,14 @@ def short_state(state: str) -> str:
 
 def overview(name: str, run: RunReader) -> dict[str, Any]:
     """Key figures of a run, what its driver does, running queries, and settings."""
-    state, levels, now = run.state, range(len(run.grids)), time.time()
+    state, levels, now, status = run.state, range(len(run.grids)), time.time(), run.status
     last = state.measurements[-1] if state.measurements else None
     told = {kind: [q.level for q in state.of_kind(kind, "told")] for kind in ("initial", "pool")}
     return {
         **row(name, run, now=now),
         "measured": last and last.step,
-        "bound": state.bound,
+        "interval": None if (known := run.estimate()) is None else [known.low, known.high],
+        "forecast": outlook(state, None if status is None else status.goals.get("target")),
         "spent": state.spent.as_json(),
         "levels": [
             {
@@ -150,7 +152,7 @@ def overview(name: str, run: RunReader) -> dict[str, Any]:
         ],
         "warnings": list(state.warnings.values()),
         "driven": run.lock == "held",
-        "now": _doing(run.status, now) if run.lock == "held" else None,
+        "now": _doing(status, now) if run.lock == "held" else None,
         "running": [_query(run, query, {}) for query in state.running],
         "fits": len(state.trainings),
         "tests": len(state.of_kind("test", "told")),

@@ -71,7 +71,7 @@ def describe(run: RunReader, found: InputMap) -> str:
 
 def input_map(run: RunReader) -> InputMap | None:
     """What is known of the inputs; None without a checkpoint."""
-    from mrafno.run.chooser import scoring_grid  # imports torch
+    from mrafno.run.scoring import scoring_grid  # imports torch
 
     surrogate = run.surrogate
     if surrogate is None:

@@ -179,7 +179,9 @@ def _settings(run: RunReader) -> Section:
     state = run.state
     meshes = ", ".join(f"{mesh} (cost {cost:g})" for mesh, cost in zip(run.meshes, run.costs, strict=True))
     facts = {"folder": str(run.folder), "meshes": meshes, "created": _when(state.created), **state.settings.as_json()}
-    if run.pool != state.settings.pool:
+    if state.settings.pool is None:
+        facts["pool"] = f"{run.pool}"
+    elif run.pool < state.settings.pool:
         facts["pool"] = f"{run.pool}, all that the task has (of at most {state.settings.pool})"
     rows = [("setting", "value"), *((name, "none" if v is None else str(v)) for name, v in facts.items())]
     return "Settings", "Settings of the run.", rows

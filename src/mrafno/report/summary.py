@@ -10,6 +10,7 @@ from html import escape
 from mrafno._version import __version__
 from mrafno.plot.text import counted, duration, listed
 from mrafno.report.html import Html, Parts, Section, facts
+from mrafno.run.progress import outlook
 from mrafno.run.reader import RunReader
 from mrafno.run.records import Evaluation
 
@@ -62,7 +63,8 @@ def _figures(run: RunReader) -> list[tuple[str, str, str]]:
     error = ("none", "no test examples were measured") if last is None else (
         f"{last.metrics['relative_l2']:.4g}", f"relative L2 on {counted(tests, 'test example')}, step {last.step}"
     )  # fmt: skip
-    bound = "" if state.bound is None else f", at most {state.bound:.3g} (95 %)"
+    known = run.estimate()
+    interval = "out-of-fold" if known is None else f"{known.low:.3g} to {known.high:.3g} with 90 % probability"
     estimate = "none" if state.estimate is None else f"{state.estimate:.4g}"
     covered = None if last is None else last.metrics.get("coverage", {}).get("0.9")
     told = state.of_kind("pool", "told")
@@ -70,7 +72,7 @@ def _figures(run: RunReader) -> list[tuple[str, str, str]]:
     spent = state.spent
     found = [
         ("Error", *error),
-        ("Own estimate", estimate, f"out-of-fold{bound}"),
+        ("Own estimate", estimate, interval),
         ("Cost", f"{run.cost:.6g}", f"{spent.initial:g} initial, {spent.chosen:g} chosen, {spent.test:g} test"),
         ("Chosen simulations", str(state.step), ", ".join(meshes)),
         ("Time", duration(sum(run.seconds.values())), "simulating, training, choosing, evaluating"),
@@ -127,12 +129,10 @@ def sure(run: RunReader) -> list[str]:
         found.append(f"The error is a mean over {counted(tests, 'test example')} that nothing was trained on.")
         if tests < 30:
             found.append("That is few: the mean itself is uncertain by tens of per cent.")
-    if state.estimate is not None:
-        bound = "" if state.bound is None else f", with {state.bound:.3g} as its upper 95 % bound"
-        found.append(
-            "The run's own estimate, from examples that single networks were not trained on, is "
-            f"{state.estimate:.3g}{bound}."
-        )
+    if (known := run.estimate()) is not None:
+        found.append(f"The run's own estimate is {known}.")
+    elif state.estimate is not None:
+        found.append(f"By the run's own estimate it is {state.estimate:.3g}.")
     covered = None if last is None else last.metrics.get("coverage", {}).get("0.9")
     if covered is not None:
         low, high = _RIGHT
@@ -169,6 +169,8 @@ def following(run: RunReader) -> list[str]:
                 f"The last quarter of the measured cost lowered the error by {max(100 * gain, 0):.0f} % only: before "
                 "more simulations, try more members, a larger network, or finer meshes."
             )
+    if (ahead := outlook(state, None)) is not None:
+        found.append(f"Forecast of the cost: {ahead}.")
     if state.trainings:
         found.append(f"`mrafno predict {folder}` and `mrafno export {folder}` use the surrogate.")
     return found or ["Advance the run: nothing has been trained yet."]

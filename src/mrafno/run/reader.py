@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from mrafno.analysis.curves import Curve
+from mrafno.data.pool import ENDLESS_POOL
 from mrafno.errors import CheckpointError, MrafnoError
-from mrafno.grids import Array, Grid, relative_l2
+from mrafno.grids import Array, Grid, grids_of, relative_l2
 from mrafno.run.answers import untaken
+from mrafno.run.inputs import inputs_of, pool_of, stored_inputs
+from mrafno.run.known import Known
 from mrafno.run.notes import Notes, read_notes
 from mrafno.run.progress import Progress, Standing, progress, standing
-from mrafno.run.recorder import imported_inputs, pool_sizes
+from mrafno.run.recorder import pool_sizes
 from mrafno.run.spending import Count, check_count
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.run.status import Status, read_status
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from mrafno.tasks.base import Task
 
 
-class RunReader:
+class RunReader(Known):
     """What a run directory holds, as of the last :meth:`refresh`. One thread at a time.
 
     What stands in the ledger about the task (its name, meshes and costs) is enough for most of what people look at, so
@@ -46,7 +49,7 @@ class RunReader:
         self.count: Count = count
         self.folder = Path(path)
         self.ledger = Ledger.open(path, damaged=damaged)
-        self.state = RunState.of(self.ledger.events)
+        self._state = RunState.of(self.ledger.events)
         self._replayed = len(self.ledger.events)
         self._task: Task | None = None
         self._inputs: RunInputs | None = None
@@ -54,6 +57,11 @@ class RunReader:
         self._description = b""
         #: Why a checkpoint that is there cannot be used.
         self.trouble: str | None = None
+
+    @property
+    def state(self) -> RunState:
+        """What the ledger says."""
+        return self._state
 
     def refresh(self) -> bool:
         """Read what was recorded since; whether there was anything."""
@@ -63,9 +71,11 @@ class RunReader:
                 self.state.apply(event)
         else:
             # Something that was seen before is gone (see Ledger.refresh), or could not be applied the last time.
-            self.state = RunState.of(self.ledger.events)
+            self._state = RunState.of(self.ledger.events)
         changed = bool(fresh) or self._replayed != len(self.ledger.events)
         self._replayed = len(self.ledger.events)
+        if any(event.kind == "candidates" for event in fresh):
+            self._inputs = None
         return changed
 
     @property
@@ -142,15 +152,13 @@ class RunReader:
         from mrafno.tasks.stored import task_from_json  # imports SciPy
 
         if self._task is None:
-            inputs = None if self.state.inputs is None else self.ledger.read_array(self.state.inputs)
-            self._task = task_from_json(self.state.task, inputs)
+            self._task = task_from_json(self.state.task, stored_inputs(self.ledger, self.state))
         return self._task
 
     @property
     def grids(self) -> tuple[Grid, ...]:
         """The meshes, coarse to fine."""
-        layout = tuple(self.state.task["layout"])
-        return tuple(Grid(tuple(shape), layout) for shape in self.state.task["resolutions"])
+        return grids_of(self.state.task)
 
     @property
     def meshes(self) -> list[str]:
@@ -166,24 +174,18 @@ class RunReader:
     @property
     def pool(self) -> int:
         """How many candidates the run chooses from: a task with few inputs has fewer than the settings ask for."""
-        sizes, inputs = pool_sizes(self.state), self.state.inputs
-        if inputs is None:
-            return sizes.pool
-        return inputs.shape[0] - len(sizes.initial_levels(len(self.grids))) - sizes.test
+        sizes = pool_sizes(self.state)
+        initial, endless = len(sizes.initial_levels(len(self.grids))), sizes.pool or ENDLESS_POOL
+        return pool_of(self.state, initial, sizes.test, endless)
 
     # Arrays.
 
     @property
     def inputs(self) -> "RunInputs":
         """All inputs of the run on the finest grid; those of a built-in task are drawn again."""
-        from mrafno.data.pool import draw, unstacked  # imports SciPy
 
         if self._inputs is None:
-            imported, sizes = imported_inputs(self.ledger, self.state), pool_sizes(self.state)
-            if self.state.inputs is None:
-                self._inputs = draw(self.task, sizes, self.state.seed, imported)
-            else:
-                self._inputs = unstacked(self.ledger.read_array(self.state.inputs), self.task, sizes, imported)
+            self._inputs = inputs_of(self.ledger, self.state, self.task)
         return self._inputs
 
     def input(self, query: QueryRecord) -> Array:

@@ -1,13 +1,14 @@
 """What a run has recorded: its ledger and the state that the ledger replays to, always together."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mrafno.data.pool import PoolSizes
 from mrafno.grids import Array
+from mrafno.run.settings import RunSettings
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.ledger import Event, Ledger
 
@@ -84,5 +85,9 @@ def imported_inputs(ledger: Ledger, state: RunState) -> list[Array]:
 
 def pool_sizes(state: RunState) -> PoolSizes:
     """How many inputs of each kind a run needs."""
-    s = state.settings
-    return PoolSizes(s.initial, s.pool, s.test, s.test_seed, tuple(state.given))
+    return sizes_of(state.settings, state.given)
+
+
+def sizes_of(settings: RunSettings, given: Sequence[int] = ()) -> PoolSizes:
+    """How many inputs settings ask for, beside so many given examples of each level."""
+    return PoolSizes(settings.initial, settings.pool, settings.test, settings.test_seed, tuple(given))

@@ -13,8 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from mrafno.errors import LedgerError, MrafnoError
 from mrafno.run.check import Damage, Examination, check_run
+from mrafno.run.inputs import stored_inputs
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
 from mrafno.run.state import QueryRecord
@@ -82,7 +85,7 @@ def repair_run(folder: Path | str, task: Task | None = None, *, watch: Callable[
         recorder = Recorder(ledger)
         outcome = _Outcome()
         session = _session(recorder, task)
-        if found.of("inputs"):
+        if recorder.state.inputs is not None and recorder.state.inputs.file in {d.place for d in found.of("inputs")}:
             _mend_inputs(recorder, session, place, outcome)
         for damage in found.of("arrays"):
             assert damage.query is not None
@@ -161,8 +164,7 @@ def _session(recorder: Recorder, task: Task | None) -> Session | None:
     state = recorder.state
     try:
         if task is None:
-            inputs = None if state.inputs is None else recorder.ledger.read_array(state.inputs)
-            task = task_from_json(state.task, inputs)
+            task = task_from_json(state.task, stored_inputs(recorder.ledger, state))
         return Session(recorder, task)
     except MrafnoError:
         return None
@@ -175,7 +177,7 @@ def _mend_inputs(recorder: Recorder, session: Session | None, place: Path, outco
     _keep_bytes(folder, array, place / Path(array.file).name)
     content = None
     with contextlib.suppress(MrafnoError):  # a task with other inputs, or with too few
-        content = None if session is None else to_npy(session.drawn_inputs())
+        content = None if session is None else to_npy(np.asarray(session.store.drawn()))
     if content is not None and sha256(content) == array.sha256:
         replace_bytes(folder, array, content)
         outcome.restored.append("inputs")

@@ -11,19 +11,22 @@ from numpy.typing import ArrayLike
 
 from mrafno.acquisition.base import Choice
 from mrafno.data.imports import Examples, read_examples, write_examples
-from mrafno.data.pool import PoolSizes, RunInputs, draw
+from mrafno.data.pool import RunInputs, draw
 from mrafno.errors import RunError
 from mrafno.run.callbacks import Callbacks
 from mrafno.run.drive import drive
+from mrafno.run.estimation import ErrorEstimator
 from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
+from mrafno.run.inputs import check_created, stored_inputs
+from mrafno.run.known import Known
 from mrafno.run.loop import Watcher, silent
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome, figures
-from mrafno.run.recorder import Recorder
+from mrafno.run.recorder import Recorder, sizes_of
 from mrafno.run.session import Session
 from mrafno.run.settings import RunSettings
-from mrafno.run.spending import Count, Spent, check_count
+from mrafno.run.spending import Count, check_count
 from mrafno.run.state import Evaluation, QueryRecord, RunState, Training
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.query import Query
@@ -44,7 +47,7 @@ if TYPE_CHECKING:  # they import torch, which telling does not need, or pandas
 logger = logging.getLogger(__name__)
 
 
-class Run:
+class Run(Known):
     """A run in a directory.
 
     Make one with :meth:`create` or :meth:`open`, not by its constructor, and close it, or use it as a context manager.
@@ -63,7 +66,8 @@ class Run:
         self.recorder = Recorder(ledger)
         self.task, self.method, self.writes = task, method, write
         self.session = Session(self.recorder, task)
-        self.trainer = Trainer(self.recorder, task, method, write=write, device=device)
+        estimator = ErrorEstimator(task, lambda: self.session.inputs)
+        self.trainer = Trainer(self.recorder, task, method, estimator, write=write, device=device)
         self.callbacks = Callbacks(self, callbacks)
         self.recorder.listeners.append(self.callbacks)
         self._chooser: Chooser | None = None
@@ -113,19 +117,16 @@ class Run:
                 raise RunError(f"run: {known.name!r} is the name of a built-in method. Give yours another name.")
             data["own_method"] = known.as_json()
         imported = [] if examples is None else read_examples(examples, task)
-        counts = tuple(len(one.inputs) for one in imported)
         if imported:
-            data["given"] = list(counts)
+            data["given"] = [len(one.inputs) for one in imported]
         # Drawn first: a task with too few candidates leaves no run behind.
-        sizes = PoolSizes(chosen.initial, chosen.pool, chosen.test, chosen.test_seed, counts)
-        inputs = draw(task, sizes, seed, [one.inputs for one in imported])
+        inputs = draw(task, sizes_of(chosen, data.get("given", ())), seed, [one.inputs for one in imported])
         ledger = Ledger.create(path, **data)
         try:
             run = cls(ledger, task, method=known, callbacks=callbacks, device=device)
             if imported:
-                first = len(sizes.initial_levels(task.levels))
-                run.recorder.record("imported", examples=write_examples(ledger, imported, first))
-            run.session.keep_inputs(inputs)
+                run.recorder.record("imported", examples=write_examples(ledger, imported, len(inputs.initial)))
+            run.session.store.keep(inputs)
         except BaseException:
             ledger.close()
             raise
@@ -159,19 +160,15 @@ class Run:
         ledger = Ledger.open(path, write=write, wait=wait, brief=brief)
         try:
             state = RunState.of(ledger.events)
-            if any(n != len(state.imported(level)) for level, n in enumerate(state.given)):
-                raise RunError(
-                    f"run {path}: its creation was interrupted before its examples were recorded. Remove the folder, "
-                    "and create it again."
-                )
+            check_created(state, path)
             if task is not None:
                 check_same_task(task, state.task)
             else:
-                task = task_from_json(state.task, None if state.inputs is None else ledger.read_array(state.inputs))
+                task = task_from_json(state.task, stored_inputs(ledger, state))
             known = method_of_run(state.method, state.own_method, method, f"run {path}")
             run = cls(ledger, task, method=known, write=write, callbacks=callbacks, device=device)
+            run.session.store.check(keep=write)
             if write:
-                run.session.keep_inputs()
                 run.session.take_in()
         except BaseException:
             ledger.close()
@@ -194,16 +191,6 @@ class Run:
     def state(self) -> RunState:
         """What was recorded so far."""
         return self.recorder.state
-
-    @property
-    def spent(self) -> Spent:
-        """What was spent so far: initial, chosen, test and failed simulations, and their total."""
-        return self.state.spent
-
-    @property
-    def settings(self) -> RunSettings:
-        """Settings that the run was created with."""
-        return self.state.settings
 
     @property
     def inputs(self) -> RunInputs:
@@ -263,6 +250,11 @@ class Run:
         """Record that its input is never to be asked for again; see :meth:`mrafno.run.session.Session.abandon`."""
         self.session.abandon(id, reason, cost=cost, seconds=seconds)
 
+    def add_candidates(self, candidates: ArrayLike) -> int:
+        """Add candidates ``(n, in_channels, *finest grid)`` to the pool; they are on disk when this returns."""
+        self._chooser = None
+        return self.session.store.add(candidates)
+
     def query(self, record: QueryRecord) -> Query:
         """A query that was asked before, with its input."""
         return self.session.query(record)
@@ -275,7 +267,8 @@ class Run:
 
             self.trainer.spec()  # raises if the method is not known
             assert self.method is not None, "a spec comes from a method"
-            self._chooser = Chooser(self.task, self.method, self.settings, self.state.seed, self.inputs)
+            parts = (self.task, self.method, self.settings, self.state.seed, self.inputs)
+            self._chooser = Chooser(*parts, folder=self.path if self.writes else None)
         return self._chooser
 
     # Training.
@@ -328,8 +321,8 @@ class Run:
                 again makes the steps that are missing.
             budget: what the run may cost in all, first examples and earlier calls included; it is never exceeded.
             count: what the budget covers: ``total``, ``training`` or ``chosen``, see :mod:`mrafno.run.spending`.
-            target: relative error; the run ends when an upper 95 % bound of its own estimate is lower. The test
-                examples are not used for this.
+            target: relative error; the run ends when the upper ends of its last two estimates are lower. The
+                test examples are not used for this.
             executor: what runs simulations, or what makes such a thing again when its workers die; by default this
                 process, or, with two workers or more, a pool of processes on this machine.
             workers: processes of that pool; with an executor, simulations that run at a time in an asynchronous run.

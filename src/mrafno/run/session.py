@@ -9,19 +9,17 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from mrafno.acquisition.base import Choice
-from mrafno.data.pool import RunInputs, draw, stacked, unstacked
+from mrafno.data.pool import RunInputs
 from mrafno.errors import CallbackError, LedgerError, RunError, TaskError
 from mrafno.grids import Array
 from mrafno.run.answers import checked_measure, checked_output, open_query, read_answer
+from mrafno.run.inputs import InputStore
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, counts, price_of
 from mrafno.run.state import Kind, QueryRecord, RunState
 from mrafno.simulation.query import Query
-from mrafno.storage.checksum import sha256
-from mrafno.storage.files import to_npy
 from mrafno.storage.inbox import Message, clear_unfinished, list_messages, refuse_message, remove_message
-from mrafno.storage.layout import INPUTS
 from mrafno.tasks.base import Task
 
 logger = logging.getLogger(__name__)
@@ -43,7 +41,7 @@ class Session:
 
     def __init__(self, recorder: Recorder, task: Task) -> None:
         self.recorder, self.task = recorder, task
-        self._inputs: RunInputs | None = None
+        self.store = InputStore(recorder, task)
         #: Queries that this process simulates: no lease ends them.
         self.in_progress: set[str] = set()
         #: Names of messages that cannot be read.
@@ -303,37 +301,4 @@ class Session:
     @property
     def inputs(self) -> RunInputs:
         """All inputs of the run on the finest grid."""
-        if self._inputs is None:
-            if self.state.inputs is None:
-                self._inputs = self._drawn()
-            else:
-                values = self.recorder.ledger.read_array(self.state.inputs)
-                imported = self.recorder.imported_inputs()
-                self._inputs = unstacked(values, self.task, self.recorder.sizes, imported)
-        return self._inputs
-
-    def keep_inputs(self, inputs: RunInputs | None = None) -> None:
-        """Record the inputs of a task that is not built in, which cannot be made again from its name.
-
-        Args:
-            inputs: those that were drawn already; None to draw them.
-        """
-        if self.state.task["builtin"] or self.state.inputs is not None:
-            self._inputs = inputs
-            return
-        self._inputs = inputs or self._drawn()
-        values, lost = stacked(self._inputs), self.state.damaged_inputs
-        if lost is not None and lost.sha256 != sha256(to_npy(values)):
-            raise RunError(
-                f"run {self.recorder.ledger.folder}: its inputs were damaged, and the task draws others than those. "
-                "Give the task as it was when the run was created."
-            )
-        file = self.recorder.ledger.write_array(INPUTS, values)
-        self.recorder.record("inputs", inputs=file.as_json())
-
-    def drawn_inputs(self) -> Array:
-        """All inputs as the task draws them, in one array, see :func:`stacked`."""
-        return stacked(self._drawn())
-
-    def _drawn(self) -> RunInputs:
-        return draw(self.task, self.recorder.sizes, self.state.seed, self.recorder.imported_inputs())
+        return self.store.inputs

@@ -21,7 +21,8 @@ class RunSettings:
     """Settings of a run.
 
     Attributes:
-        pool: candidates, inputs only; a task with fewer gives what it has.
+        pool: candidates, inputs only; a task with fewer gives what it has. None for all inputs that a task was given,
+            and 990 of one that draws any number.
         initial: examples of every level to begin with.
         test: examples of the finest level to evaluate on, never trained on.
         test_seed: where they come from, of a task that draws endlessly: the same for every run's seed. Whoever compares
@@ -31,7 +32,8 @@ class RunSettings:
         alpha: the schedule's rate.
         renormalise: whether scheduled costs are divided by their sum.
         targets: candidates that u-hat averages over, drawn again at each step; None for all that remain.
-        candidates: candidates that are scored, drawn again at each step; None for all that remain.
+        candidates: candidates that are scored at each step, drawn at random where more remain; None for all that
+            remain. See :mod:`mrafno.run.screening`.
         scoring_points: grid points, in all, on which candidates are compared: Gram matrices and distances are
             integrals, which a few hundred points give well enough.
         inference: of the surrogate: ``ensemble``, ``point``, ``dropout``, ``sgld`` or ``svi``; None for the method's
@@ -53,7 +55,7 @@ class RunSettings:
         lease: seconds after which a query without an answer expires and can be asked for again; None for never.
     """
 
-    pool: int = 990
+    pool: int | None = None
     initial: int = 10
     test: int = 200
     test_seed: int = 10_000
@@ -62,7 +64,7 @@ class RunSettings:
     alpha: float = 0.01
     renormalise: bool = True
     targets: int | None = None
-    candidates: int | None = None
+    candidates: int | None = 1000
     scoring_points: int = 256
     inference: Inference | None = None
     preset: Preset = "fast"
@@ -79,7 +81,6 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         for name, least in (
-            ("pool", 1),
             ("initial", 2),
             ("test", 0),
             ("test_seed", 0),
@@ -90,7 +91,7 @@ class RunSettings:
             ("retries", 0),
         ):
             _whole(name, getattr(self, name), least)
-        for name in ("targets", "candidates", "update_every", "iterations"):
+        for name in ("pool", "targets", "candidates", "update_every", "iterations"):
             if getattr(self, name) is not None:
                 _whole(name, getattr(self, name), 1)
         for name, known in (

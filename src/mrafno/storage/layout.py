@@ -5,7 +5,9 @@
     ledger.jsonl                    events, one per line
     ledger.copy.jsonl               the same lines again, to restore damaged ones from
     lock                            the process that writes
-    arrays/inputs.npy               all inputs, where the task is not a built-in one
+    arrays/inputs.npy               all inputs of a task that is not built in, unless they are in a file of their own
+    arrays/inputs-checksums.npy     a checksum of each input that was given
+    arrays/candidates-000000.npy    candidates that were added to the pool
     arrays/000000.pack              inputs and outputs of queries, one after another; the ledger says where each is
     arrays/q000012-input.npy        the input of a query, in runs of versions before 0.3
     arrays/q000012-output.npy       its output
@@ -15,6 +17,7 @@
     inbox/refused/                  answers that came too late, such as a second output of one query
     surrogate/surrogate.json        the last checkpoint: settings and checksums
     surrogate/weights-*.safetensors   and its tensors
+    scoring/                        a large pool on the scoring grid, which is made again if it is missing
     task.source.json                how the run was started from the command line
     asked/                          inputs handed out by ``mrafno ask``
     status.json                     what the driver is doing, its goals, its CPU and memory
@@ -37,6 +40,7 @@ INBOX = "inbox"
 CHECKPOINT = "surrogate"
 TASK_SOURCE = "task.source.json"
 ASKED = "asked"
+SCORING = "scoring"
 ATTEMPT = "attempt"
 STATUS = "status.json"
 FITS = "fits.jsonl"
@@ -53,6 +57,13 @@ REFUSED = "refused"
 
 #: Name of the array of all inputs.
 INPUTS = "inputs"
+#: Name of the array of their checksums.
+CHECKSUMS = "inputs-checksums"
+
+
+def candidates_array(number: int) -> str:
+    """Name of the array with candidates that were added; they are counted from 0."""
+    return f"candidates-{number:06d}"
 
 
 def input_array(query: str) -> str:

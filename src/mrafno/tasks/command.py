@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 
 from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array
-from mrafno.tasks.candidates import CandidateSettings, CandidateTask, stack_outputs
+from mrafno.tasks.candidates import CandidateSettings, CandidateTask, DrawInputs, stack_outputs
+from mrafno.tasks.rows import Rows
 
 #: What stands in braces for something other than a parameter.
 _FIELDS = ("input", "output", "parameters", "level", "resolution")
@@ -47,7 +48,7 @@ class CommandTask(CandidateTask):
     def __init__(
         self,
         command: str | Sequence[str],
-        inputs: ArrayLike | None = None,
+        inputs: ArrayLike | Rows | DrawInputs | None = None,
         resolutions: Sequence[Sequence[int] | int] = (),
         costs: Sequence[float] = (),
         *,
@@ -92,7 +93,7 @@ class CommandTask(CandidateTask):
         return any(field in word for word in self.command)
 
     def _solve(self, f: Array, level: int) -> Array:
-        pairs = zip(*self.split(f), strict=True)
+        pairs = zip(*self._given(f), strict=True)
         return stack_outputs(self, [self._run(one, numbers, level) for one, numbers in pairs], level)
 
     def _run(self, one: Array, parameters: Array, level: int) -> Array:

@@ -7,9 +7,10 @@ from mrafno.grids import Array
 from mrafno.tasks.base import Task
 from mrafno.tasks.candidates import CandidateTask
 from mrafno.tasks.registry import TASKS, get_task
+from mrafno.tasks.rows import Rows
 
 #: Lists that earlier versions did not record: they were empty.
-_LATER = ("parameter_names", "log_parameters")
+_LATER = ("parameter_names", "log_parameters", "extent", "points")
 
 
 class ExternalTask(CandidateTask):
@@ -46,14 +47,25 @@ def task_as_json(task: Task) -> dict[str, Any]:
         "out_channels": task.out_channels,
         "layout": list(task.layout),
         "interpolation": task.interpolation,
+        "inputs": _digest_of_inputs(task),
         "zero_boundary": [list(ends) for ends in task.zero_boundary],
         "input_name": task.input_name,
         "output_name": task.output_name,
         "axis_names": list(task.axis_names),
+        "axis_units": list(task.axis_units),
+        "extent": [list(ends) for ends in task.extent],
+        "points": [[list(axis) for axis in level] for level in task.points],
+        "input_axes": list(task.input_axes or ()),
     }
 
 
-def task_from_json(values: dict[str, Any], inputs: Array | None) -> Task:
+def _digest_of_inputs(task: Task) -> dict[str, Any] | None:
+    if not isinstance(task, CandidateTask) or isinstance(task, ExternalTask) or task.digest is None:
+        return None
+    return {"count": len(task.inputs), "sha256": task.digest.sha256}
+
+
+def task_from_json(values: dict[str, Any], inputs: Rows | None) -> Task:
     """The task of a description: a built-in one complete, any other as :class:`ExternalTask`.
 
     Args:
@@ -84,13 +96,25 @@ def task_from_json(values: dict[str, Any], inputs: Array | None) -> Task:
         log_parameters=values.get("log_parameters", ()),
         out_channels=values["out_channels"],
         layout=values["layout"],
+        extent=values.get("extent") or (),
+        coordinates=_coordinates(values),
         interpolation=values["interpolation"],
         zero_boundary=values["zero_boundary"],
         version=None,
     )
     outside.input_name, outside.output_name = values["input_name"], values["output_name"]
     outside.axis_names = tuple(values["axis_names"])
+    outside.axis_units = tuple(values.get("axis_units") or ())
+    # The inputs are there already repeated.
+    outside.input_axes = tuple(values.get("input_axes") or ()) or None
     return outside
+
+
+def _coordinates(values: dict[str, Any]) -> list[list[list[float]] | None]:
+    """Coordinates of a described task by axis and level, None for a uniform axis."""
+    levels = values.get("points") or []
+    layouts = enumerate(values["layout"] if levels else ())
+    return [[level[axis] for level in levels] if layout == "points" else None for axis, layout in layouts]
 
 
 def check_same_task(task: Task, values: dict[str, Any]) -> None:
