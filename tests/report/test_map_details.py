@@ -80,7 +80,7 @@ def test_parameters_are_axes(tmp_path):
     found = input_map(RunReader(tmp_path / "run"))
     assert list(found.titles) == ["features", "a and b"]
     a, b = found.places["a and b"].T
-    pool = RunReader(tmp_path / "run").inputs.pool
+    pool = np.asarray(RunReader(tmp_path / "run").inputs.pool)
     assert np.allclose(a[: len(pool)], pool[:, 1, 0])
     assert np.allclose(b[: len(pool)], pool[:, 2, 0])
 

@@ -14,8 +14,8 @@ from mrafno.analysis.curves import cost_to_reach, round_errors
 from mrafno.cli.display import Snapshot
 from mrafno.errors import printable
 from mrafno.plot.text import duration
-from mrafno.run.spending import COUNTED, Count, check_count
 from mrafno.run.progress import outlook
+from mrafno.run.spending import COUNTED, Count, check_count
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.layout import INBOX, LOCK, REFUSED
 from mrafno.storage.lock import LockState, lock_state
