@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mrafno.surrogate import Ensemble, Surrogate, input_channels
     from mrafno.surrogate.prediction import Prediction
     from mrafno.surrogate.spec import SurrogateSpec
-    from mrafno.tasks import CommandTask, FunctionTask, Task, get_task
+    from mrafno.tasks import CommandTask, FunctionTask, TableTask, Task, get_task
 
 __all__ = [
     "METHODS",
@@ -41,6 +41,7 @@ __all__ = [
     "RunSettings",
     "Surrogate",
     "SurrogateSpec",
+    "TableTask",
     "Task",
     "__version__",
     "get_task",
@@ -58,7 +59,7 @@ _MODULES = {
     "surrogate": ("Ensemble", "Surrogate", "input_channels"),
     "surrogate.prediction": ("Prediction",),
     "surrogate.spec": ("SurrogateSpec",),
-    "tasks": ("CommandTask", "FunctionTask", "Task", "get_task"),
+    "tasks": ("CommandTask", "FunctionTask", "TableTask", "Task", "get_task"),
 }
 __getattr__, __dir__ = lazy_exports(
     __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
