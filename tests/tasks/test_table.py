@@ -175,5 +175,5 @@ def test_pdebench_files_with_a_coefficient_one_per_level(tmp_path):
 def test_hdf5_without_a_tensor_is_refused_with_what_it_has(tmp_path):
     with h5py.File(tmp_path / "t.h5", "w") as file:
         file["density"] = np.zeros((3, 4))
-    with pytest.raises(TaskError, match="no dataset tensor .* it has density"):
+    with pytest.raises(TaskError, match=r"no dataset tensor .* it has density"):
         TableTask.load(tmp_path / "t.h5")

@@ -237,8 +237,8 @@ def _as_outputs(values: Any, name: str, level: int) -> Rows:
         rows = np.asarray(as_numbers(values, f"{name}: the outputs of level {level}"), dtype=np.float64)
     if len(rows.shape) < 3:
         raise TaskError(
-            f"{name}: the outputs of level {level} have shape {rows.shape}. Give (n, out_channels, *grid), with 1 for a "
-            "single channel."
+            f"{name}: the outputs of level {level} have shape {rows.shape}. Give (n, out_channels, *grid), with 1 for "
+            "a single channel."
         )
     found: Rows = rows
     return found
