@@ -197,7 +197,7 @@ def test_inputs_of_a_task_of_ones_own_are_drawn_again_from_the_same_task_only(fo
         Run.open(folder)
     done = repair_run(folder)
     assert done.inputs
-    with pytest.raises(TaskError, match="its inputs are not those that the run began with: 39 inputs instead of 40"):
+    with pytest.raises(TaskError, match="its inputs are not those that the run began with"):
         Run.open(folder, runs.tiny(n=39))
     opens(folder)
 
