@@ -21,7 +21,7 @@ OLDEST_STAMP := $(OLDEST_VENV)/.torch-$(TORCH)
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup test-properties test-slurm bench-soak test-torch-oldest browser bench-limit bench-spread bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
+.PHONY: help setup reliability test-properties test-slurm bench-soak test-torch-oldest browser bench-limit bench-spread bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -66,6 +66,9 @@ test-slurm: $(STAMP)  ## runs as jobs of a Slurm that is installed (as root) and
 		DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends \
 		slurmctld slurmd slurm-client munge; }
 	$(BIN)/pytest -m slow tests/test_slurm.py -s
+
+reliability: $(STAMP)  ## run the tests of docs/reliability.md and write its figures
+	$(BIN)/python docs/machinery/reliability.py
 
 lint: $(STAMP)  ## style, imports between rooms, types
 	$(BIN)/ruff check .

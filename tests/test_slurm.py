@@ -83,7 +83,7 @@ def check_finished(folder, least):
     assert check_run(folder).intact
 
 
-def test_dask_jobqueue_with_a_node_that_goes_down(slurm, tmp_path):
+def test_dask_jobqueue_with_a_node_that_goes_down(slurm, tmp_path, record_property):
     pytest.importorskip("dask_jobqueue")
     (tmp_path / "rod.py").write_text(ROD)
     folder = tmp_path / "rod"
@@ -112,10 +112,12 @@ def test_dask_jobqueue_with_a_node_that_goes_down(slurm, tmp_path):
     assert (state.step, state.stopped) == (8, "finished 8 steps")
     check_finished(folder, 16)
     lost = [query.reason for query in state.queries.values() if query.status == "failed"]
+    record_property("simulations", len(told_events(folder)))
+    record_property("nodes down", 1)
     print(f"dask-jobqueue: {len(told_events(folder))} told, {len(lost)} failed with {node} down: {Counter(lost)}")
 
 
-def test_a_job_array_with_a_node_that_goes_down_and_a_job_over_its_time_limit(slurm, tmp_path):
+def test_a_job_array_with_a_node_that_goes_down_and_a_job_over_its_time_limit(slurm, tmp_path, record_property):
     (tmp_path / "rod.py").write_text(ROD)
     (tmp_path / "simulate.py").write_text(SIMULATE)
     (tmp_path / "slow").write_text("")
@@ -152,4 +154,7 @@ def test_a_job_array_with_a_node_that_goes_down_and_a_job_over_its_time_limit(sl
     assert json.loads(Path(f"{folder}.json").read_text())[0]["id"] == "q000002", done.stderr
     assert RunReader(folder).state.running == []
     check_finished(folder, 8)
+    record_property("simulations", len(told_events(folder)))
+    record_property("nodes down", 1)
+    record_property("jobs over their limit", 1)
     print(f"job array: {len(told_events(folder))} told, each once, with {down} down and one job over its time limit")

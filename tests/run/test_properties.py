@@ -275,7 +275,7 @@ class RunMachine(RuleBasedStateMachine):
             assert not steps or max(steps.values()) == 1
 
 
-def test_random_sequences_keep_every_promise():
+def test_random_sequences_keep_every_promise(record_property):
     health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     profile = settings(
         max_examples=SEQUENCES, stateful_step_count=20, deadline=None, suppress_health_check=health, database=None,
@@ -283,4 +283,6 @@ def test_random_sequences_keep_every_promise():
     )  # fmt: skip
     run_state_machine_as_test(RunMachine, settings=profile)
     print(json.dumps(DONE))
+    for name, number in sorted(DONE.items()):
+        record_property(name, number)
     assert DONE["sequences"] >= SEQUENCES
