@@ -20,8 +20,8 @@ BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 #: A promise, and the tests that show it.
 PROMISES = [
     (
-        "A driver that is killed, at any moment and in the middle of any write, and resumed, asks the same queries, ends with "
-        "the same weights to the bit, and simulates nothing again that was finished",
+        "A driver that is killed, at any moment and in the middle of any write, and resumed, asks the same "
+        "queries, ends with the same weights to the bit, and simulates nothing again that was finished",
         ["tests/run/test_faults.py::test_a_driver_that_is_killed_and_resumed_ends_where_it_would_have",
          "tests/run/test_faults.py::test_ctrl_c_stops_a_driver_in_time_and_it_ends_where_it_would_have",
          "tests/run/test_faults.py::test_forty_deaths"],
@@ -45,13 +45,13 @@ PROMISES = [
          "tests/storage/test_packs.py::test_a_changed_byte_damages_one_array_only"],
     ),
     (
-        "After any single damaged file or line `check` finds it, `repair` makes the run open and go on, and nothing undamaged "
-        "is lost",
+        "After any single damaged file or line `check` finds it, `repair` makes the run open and go on, and "
+        "nothing undamaged is lost",
         ["tests/run/test_repair.py", "tests/storage/test_salvage.py"],
     ),
     (
-        "Random sequences of asks, answers, leases, kills, second writers and damage lose nothing acknowledged, pass no "
-        "budget, ask for nothing twice, and replay to the live state",
+        "Random sequences of asks, answers, leases, kills, second writers and damage lose nothing acknowledged, "
+        "pass no budget, ask for nothing twice, and replay to the live state",
         ["tests/run/test_properties.py"],
     ),
     (
@@ -59,7 +59,8 @@ PROMISES = [
         ["tests/run/test_attempts.py"],
     ),
     (
-        "On Slurm, by dask-jobqueue and as a job array, a node that goes down and a job over its time limit lose nothing",
+        "On Slurm, by dask-jobqueue and as a job array, a node that goes down and a job over its time limit lose "
+        "nothing",
         ["tests/test_slurm.py"],
     ),
     (
@@ -92,6 +93,7 @@ def measured(tests: list[str], environment: dict[str, str], quick: bool) -> tupl
 
 
 def main() -> None:
+    """Run the tests and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="leave slow tests out")
     parser.add_argument("--sequences", type=int, default=3000, help="of the random sequences (default: 3000)")
