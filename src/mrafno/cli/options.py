@@ -174,7 +174,8 @@ def checked_count(count: str) -> "Count":
 PLACE = (
     Flag(
         name="task", kind=str, argument=True, metavar="TASK", complete=complete_task,
-        help="A problem's name (see `mrafno tasks`), or FILE.py:NAME or package.module:NAME, where NAME is a task or a "
+        help="A problem's name (see `mrafno tasks`), a table (.npz, .h5), or FILE.py:NAME or package.module:NAME, "
+        "where NAME is a task or a "
         "function that returns one.",
     ),
     Flag(name="out", kind=Path, metavar="DIR", help="The new run's folder."),

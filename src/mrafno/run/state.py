@@ -47,6 +47,8 @@ class RunState:
     source: dict[str, Any] | None = None
     #: A checksum of each input that was given, in the order of the task.
     checksums: ArrayFile | None = None
+    #: Which candidates can be simulated on which level; None if all can.
+    available: ArrayFile | None = None
     #: How many candidates the run began with, where it was recorded, and those that were added.
     pool: int | None = None
     added: list[ArrayFile] = field(default_factory=list)
@@ -114,6 +116,8 @@ class RunState:
             self.inputs, self.damaged_inputs = ArrayFile.from_json(files["inputs"]), None
         if "checksums" in files:
             self.checksums = ArrayFile.from_json(files["checksums"])
+        if "available" in files:
+            self.available = ArrayFile.from_json(files["available"])
 
     def _candidates(self, at: float, *, inputs: dict[str, Any]) -> None:
         del at
