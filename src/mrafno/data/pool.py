@@ -21,14 +21,15 @@ class PoolSizes:
     """How many inputs a run needs.
 
     Attributes:
-        initial: examples of every level to begin with, imported ones included.
+        initial: examples of every level to begin with, or of each level, imported ones included; those whose inputs
+            are candidates are not among them.
         pool: candidates; a task with fewer gives what it has.
         test: test examples on the finest level.
         test_seed: seed of the test inputs, of a task that can draw any number.
         imported: examples of each level that were simulated before; empty if there are none.
     """
 
-    initial: int
+    initial: int | tuple[int, ...]
     pool: int
     test: int
     test_seed: int
@@ -37,7 +38,8 @@ class PoolSizes:
     def initial_levels(self, levels: int) -> list[int]:
         """The level of each initial example that is to be simulated, of ``levels`` levels."""
         have = self.imported or (0,) * levels
-        return [level for level in range(levels) for _ in range(self.initial - have[level])]
+        wanted = (self.initial,) * levels if isinstance(self.initial, int) else self.initial
+        return [level for level in range(levels) for _ in range(wanted[level] - have[level])]
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def draw(task: Task, sizes: PoolSizes, seed: int, imported: Sequence[Array] = ()
         known = f" that are not among the imported examples ({len(task.inputs) - have} are)" if any(counts) else ""
         raise RunError(
             f"{task.name}: {have} candidates{known} are too few for {initial} initial examples ({sizes.initial} on "
-            f"each of {task.levels} meshes), {sizes.test} test examples and a pool. Give more inputs, or lower "
+            f"{task.levels} meshes), {sizes.test} test examples and a pool. Give more inputs, or lower "
             "initial or test."
         )
     test_from = have - sizes.test

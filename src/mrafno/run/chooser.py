@@ -86,7 +86,7 @@ class Chooser:
         trained = set(state.trained_on)
         observed = [state.queries[id] for id in state.trained_on if state.queries[id].kind == "pool"]
         first = len(self.inputs.pool)
-        used = [(first + q.row, q.level) for q in state.of_kind("initial", "told", "running")]
+        used = [(q.row if q.from_pool else first + q.row, q.level) for q in state.of_kind("initial", "told", "running")]
         used += [(q.row, q.level) for q in state.of_kind("pool", "told") if q.id in trained]
         weights = annealed_cost(
             self.task.costs, step - 1, schedule=s.schedule, rate=s.alpha, renormalise=s.renormalise

@@ -7,6 +7,7 @@ import numpy as np
 
 from mrafno.data.pool import PoolSizes
 from mrafno.grids import Array
+from mrafno.run.settings import RunSettings
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.ledger import Event, Ledger
 
@@ -63,5 +64,15 @@ class Recorder:
 
 def pool_sizes(state: RunState) -> PoolSizes:
     """How many inputs of each kind a run needs."""
-    s = state.settings
-    return PoolSizes(s.initial, s.pool, s.test, s.test_seed, tuple(state.given))
+    return sizes_of(state.settings, len(state.task["resolutions"]), tuple(state.given))
+
+
+def sizes_of(settings: RunSettings, levels: int, given: tuple[int, ...] = ()) -> PoolSizes:
+    """How many inputs a run with these settings needs; a spread design takes those of initial examples from the pool.
+
+    Args:
+        given: imported examples of each level.
+    """
+    s = settings
+    initial = (0,) * levels if s.design == "spread" else s.initial_of(levels)
+    return PoolSizes(initial, s.pool, s.test or 0, s.test_seed, given)

@@ -17,6 +17,7 @@ class QueryRecord:
     Attributes:
         row: index among the inputs of its kind; of kind ``pool``, the candidate.
         step: of kind ``pool``, which choice it was, from 1.
+        from_pool: of kind ``initial``, whether its input is a candidate: then row is the candidate.
         expires: when it can be asked for again if there is no answer, in seconds since the epoch.
         choice: what the choice rested on: score, costs, and the best score of every level.
         cost: what it cost, in the task's unit, also if it failed; seconds: how long it took.
@@ -45,6 +46,12 @@ class QueryRecord:
     measured: int = 0
     imported: bool = False
     message: str | None = None
+    from_pool: bool = False
+
+    @property
+    def candidate(self) -> int | None:
+        """Index of its input in the pool; None if it is not from there."""
+        return self.row if self.kind == "pool" or self.from_pool else None
 
     @property
     def standing(self) -> str:

@@ -11,15 +11,16 @@ from numpy.typing import ArrayLike
 
 from mrafno.acquisition.base import Choice
 from mrafno.data.imports import Examples, read_examples, write_examples
-from mrafno.data.pool import PoolSizes, RunInputs, draw
+from mrafno.data.pool import RunInputs, draw
 from mrafno.errors import RunError
 from mrafno.run.callbacks import Callbacks
 from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
 from mrafno.run.loop import Loop, Watcher, silent
-from mrafno.run.methods import METHODS, Method, get_method, method_of_run
+from mrafno.run.methods import METHODS, Method, get_method, method_of_run, settings_of
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome, figures
-from mrafno.run.recorder import Recorder
+from mrafno.run.plan import Plan
+from mrafno.run.recorder import Recorder, sizes_of
 from mrafno.run.session import Session
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, Spent, check_count
@@ -92,10 +93,10 @@ class Run:
         """
         Ledger(path).check_new()
         check_costs(task)
-        chosen = RunSettings.of(**settings)
         known = get_method(method) if isinstance(method, str) else method
         if not isinstance(known, Method):
             raise RunError(f"run: method must be a name or a mrafno.Method, got {type(method).__name__}.")
+        chosen = settings_of(task, known, settings)
         known.spec(chosen.inference)
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise RunError(f"run: the seed must be a whole number, 0 or more, got {seed!r}.")
@@ -114,7 +115,7 @@ class Run:
         if imported:
             data["given"] = list(counts)
         # Drawn first: a task with too few candidates leaves no run behind.
-        sizes = PoolSizes(chosen.initial, chosen.pool, chosen.test, chosen.test_seed, counts)
+        sizes = sizes_of(chosen, task.levels, counts)
         inputs = draw(task, sizes, seed, [one.inputs for one in imported])
         ledger = Ledger.create(path, **data)
         try:
@@ -295,6 +296,21 @@ class Run:
 
     # Advancing.
 
+    def plan(
+        self,
+        steps: int | None = None,
+        *,
+        total_steps: int | None = None,
+        budget: float | None = None,
+        count: Count = "total",
+    ) -> Plan:
+        """What an advance with these goals would simulate, and what that costs; arguments as of :meth:`advance`."""
+        return self._planned(goals_of(steps, total_steps, budget, count, None, done=self.state.step))
+
+    def _planned(self, goals: Goals) -> Plan:
+        spent, steps = self.state.spent, self.state.step
+        return Plan.of(self.task, self.session.missing_setup(), goals, spent=spent, steps=steps)
+
     def advance(
         self,
         steps: int | None = None,
@@ -336,6 +352,7 @@ class Run:
         """
         goals = goals_of(steps, total_steps, budget, count, target, done=self.state.step)
         check_goals(goals, self.trainer.spec().name)
+        self._planned(goals).check()
         options = SimulationOptions(
             executor=executor,
             workers=workers,

@@ -197,7 +197,8 @@ class RunState:
 
     def duplicate_queries(self, query: QueryRecord, *statuses: Status) -> list[QueryRecord]:
         """Other queries for the same simulation with one of these statuses: a lease ended, and it was asked again."""
-        same = [q for q in self.of_kind(query.kind, *statuses) if (q.row, q.level) == (query.row, query.level)]
+        key = (query.row, query.level, query.from_pool)
+        same = [q for q in self.of_kind(query.kind, *statuses) if (q.row, q.level, q.from_pool) == key]
         return [q for q in same if q.id != query.id]
 
     def of_kind(self, kind: Kind, *statuses: Status) -> list[QueryRecord]:
@@ -235,10 +236,19 @@ class RunState:
         return math.fsum(q.cost for q in self.of_kind("pool", "told"))
 
     def used_rows(self, kind: Kind) -> set[int]:
-        """Inputs of a kind that are not to be asked for: answered, running, abandoned, or failed too often."""
+        """Inputs of a kind that are not to be asked for: answered, running, abandoned, or failed too often.
+
+        Candidates that initial examples have are used too.
+        """
+        if kind == "pool":
+            return self.spent_rows(q for q in self.queries.values() if q.candidate is not None)
+        return self.spent_rows(q for q in self.of_kind(kind) if not q.from_pool)
+
+    def spent_rows(self, queries: Iterable[QueryRecord]) -> set[int]:
+        """Rows of queries that are answered, running, abandoned, or failed too often."""
         failures: dict[int, int] = {}
         used = set()
-        for query in self.of_kind(kind):
+        for query in queries:
             if query.status == "failed":
                 failures[query.row] = failures.get(query.row, 0) + (query.id not in self.forgiven)
             elif query.status != "expired":
