@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from functools import cache, partial
@@ -77,6 +78,26 @@ def leaves(f, level):
     if f[0, 0] > 0.5:
         os._exit(3)
     return smooth(f, level)
+
+
+def deadly(f, level):
+    """Ends its process, in the way that $DEADLY says, on some inputs."""
+    if f[0, 0] > 1:
+        if os.environ["DEADLY"] == "exit":
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return smooth(f, level)
+
+
+def immovable():
+    """The same as a function that cannot be sent to another process."""
+    lock = threading.Lock()
+
+    def holds_a_lock(f, level):
+        with lock:
+            return deadly(f, level)
+
+    return holds_a_lock
 
 
 def gluttonous(f, level):

@@ -73,6 +73,10 @@ class MrafnoError(Exception):
     """Root of the tree: catch this to catch everything mrafno raises on purpose."""
 
 
+class MrafnoWarning(UserWarning):
+    """Something that a person should know of a run or a prediction, and that is no error."""
+
+
 class TaskError(MrafnoError):
     """A problem, its settings or its input is wrong."""
 

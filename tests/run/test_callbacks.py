@@ -1,10 +1,14 @@
 """Callbacks are called after each event is on disk; an exception in one stops the run and loses nothing."""
 
 import os
+import shutil
+import socket
+import warnings
+from types import SimpleNamespace
 
 import pytest
 
-from mrafno.errors import CallbackError, FailuresError, RunError
+from mrafno.errors import CallbackError, FailuresError, MrafnoWarning, RunError
 from mrafno.run import Run
 from mrafno.run.callbacks import HOOKS
 from mrafno.storage.ledger import Ledger
@@ -69,7 +73,7 @@ def test_failures_are_told_with_their_reason(tmp_path):
     assert "5 simulations failed" in outcome.reason
 
 
-@pytest.mark.parametrize("hook", [name for name in HOOKS if name != "on_failed"])
+@pytest.mark.parametrize("hook", [name for name in HOOKS if name not in ("on_failed", "on_warned")])
 def test_an_exception_stops_the_run_cleanly_and_nothing_is_lost(tmp_path, hook):
     """Whatever was recorded stays, and the run ends as one that was not interrupted."""
 
@@ -117,3 +121,22 @@ def test_callbacks_are_called_in_their_order_and_on_opening_too(tmp_path):
 def test_what_is_no_callback_is_refused(tmp_path, callback, words):
     with pytest.raises(RunError, match=words):
         runs.create(tmp_path / "run", callbacks=[callback])
+
+
+def test_a_warning_is_heard_once_by_callbacks_and_in_python(tmp_path, monkeypatch):
+    """A disk that is nearly full, here."""
+    heard = []
+    callback = type("Hears", (), {"on_warned": staticmethod(lambda run, text: heard.append(text))})()
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=2**20))
+    with runs.create(tmp_path / "run", callbacks=[callback]) as run:
+        with pytest.warns(MrafnoWarning, match="the disk of .* is nearly full: 1 MiB are free"):
+            outcome = run.advance(steps=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", MrafnoWarning)
+            run.advance(steps=1)
+        [text] = heard
+        assert outcome.warnings == (text,)
+        assert run.state.as_json()["warnings"] == [text]
+        assert sum(event.kind == "warned" for event in run.ledger.events) == 1
+        run.recorder.warn(f"disk of {run.path} on {socket.gethostname()}", None)
+        assert (run.state.warnings, heard) == ({}, [text])

@@ -1,10 +1,12 @@
 """Advance a run from the command line: display, executor, Ctrl-C, exit code."""
 
 import contextlib
+import faulthandler
 import os
 import shlex
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import partial
@@ -16,12 +18,13 @@ import typer
 from mrafno.cli import config
 from mrafno.cli.options import checked_count
 from mrafno.cli.program import INTERRUPTED, print_stderr
-from mrafno.errors import MrafnoError, RunError
+from mrafno.errors import MrafnoError, MrafnoWarning, RunError
 
 if TYPE_CHECKING:
     from mrafno.cli.display import Display
     from mrafno.run import Run
     from mrafno.run.spending import Count
+    from mrafno.storage.ledger import Event
 
 #: Seconds that Ctrl-C waits for a safe point of the run.
 _GRACE_SECONDS = 1.0
@@ -37,12 +40,24 @@ def advance(run: "Run", folder: Path, values: Mapping[str, Any], stdout: TextIO)
     how = config.pick(values, config.SIMULATIONS)
     goals, count = config.pick(values, config.GOALS), checked_count(values.get("count", "total"))
     _advise(how, run.settings.batch)
-    with _display(run, goals, count, bool(values.get("json")), stdout) as display, safe_interrupts() as safe_point:
+    if not faulthandler.is_enabled():
+        with contextlib.suppress(OSError, ValueError):  # stderr is no file
+            faulthandler.enable()  # a simulator that crashes says where
+    with (
+        warnings.catch_warnings(action="ignore", category=MrafnoWarning),  # the display shows them
+        _display(run, goals, count, bool(values.get("json")), stdout) as display,
+        safe_interrupts() as safe_point,
+    ):
+
+        def heard(event: "Event") -> None:
+            if event.kind == "warned" and event.data["text"] is not None:
+                display.warn(event.data["text"])
 
         def watch(phase: str, done: float | None = None) -> None:
             safe_point()
             display(phase, done)
 
+        run.recorder.listeners.append(heard)
         try:
             outcome = run.advance(
                 **_renamed(goals),

@@ -4,6 +4,7 @@ All three are watchers, see :class:`mrafno.run.loop.Watcher`: they read the run'
 """
 
 import json
+import sys
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -123,6 +124,10 @@ class Display:
     def __exit__(self, *_: object) -> None:
         """Stop showing."""
 
+    def warn(self, text: str) -> None:
+        """Show a warning, apart from the results."""
+        print(f"warning: {text}", file=sys.stderr, flush=True)
+
     def finish(self, outcome: str, reason: str) -> None:
         """Show the end: ``done``, ``interrupted`` or ``failed``, and why."""
         raise NotImplementedError
@@ -174,6 +179,10 @@ class LiveDisplay(Display):
         """Leave the last figures on the screen."""
         self._end = f"{outcome}: {reason}" if outcome != "done" else reason
         self._show()
+
+    def warn(self, text: str) -> None:
+        """Print a warning above the block."""
+        self._live.console.print(Text(f"warning: {text}"))
 
     def __exit__(self, *_: object) -> None:
         """Draw once more and stop."""

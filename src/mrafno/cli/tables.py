@@ -54,6 +54,7 @@ def run_table(state: RunState, folder: Path, lock: LockState = "free", untaken: 
         rows.append(("inbox", f"{_listed(untaken)}; answered, and taken in when the run is asked or resumed"))
     if state.refused:
         rows.append(("refused", f"{_listed(list(state.refused.values()))} Kept in {INBOX}/{REFUSED}."))
+    rows += [("warning", text) for text in state.warnings.values()]
     for name, value in rows:
         grid.add_row(name, Text(value))
     parts: list[RenderableType] = [grid, _queries(state, now.meshes)]

@@ -9,6 +9,7 @@ on_asked(run, queries)        with the list of :class:`~mrafno.simulation.query.
 on_told(run, record)          with the :class:`~mrafno.run.state.QueryRecord` whose output was just recorded
 on_failed(run, record)        with the record of a simulation that failed; ``record.reason`` says why
 on_trained(run, training)     with the :class:`~mrafno.run.state.Training` that has just ended
+on_warned(run, text)          with what a person should know of the run, once
 on_evaluated(run, evaluation) with the :class:`~mrafno.run.state.Evaluation` on test examples
 on_stopped(run, outcome)      with the :class:`~mrafno.run.outcome.Outcome` when an advance ends, however it ends
 ============================  ====================================================================================
@@ -28,7 +29,7 @@ if TYPE_CHECKING:  # a run holds these, and they are given the run
     from mrafno.run.run import Run
 
 #: Names of the methods that a callback may have.
-HOOKS = ("on_asked", "on_told", "on_failed", "on_trained", "on_evaluated", "on_stopped")
+HOOKS = ("on_asked", "on_told", "on_failed", "on_trained", "on_evaluated", "on_warned", "on_stopped")
 
 
 class Callbacks:
@@ -54,7 +55,8 @@ class Callbacks:
         """Call every callback that has a method for this event."""
         name = f"on_{event.kind}"
         hooks = [hook for callback in self.callbacks if (hook := getattr(callback, name, None)) is not None]
-        if name not in HOOKS or not hooks:
+        withdrawn = event.kind == "warned" and event.data["text"] is None
+        if name not in HOOKS or not hooks or withdrawn:
             return
         payload = self._payload(event)
         for hook in hooks:
@@ -80,5 +82,7 @@ class Callbacks:
                 return state.trainings[-1]
             case "evaluated":
                 return state.evaluations[-1]
+            case "warned":
+                return event.data["text"]
             case _:
                 return Outcome.of(state, event.data["reason"])

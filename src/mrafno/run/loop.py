@@ -6,6 +6,7 @@ results arrive. Asynchronous ones ask again whenever a worker is free, knowing w
 
 import contextlib
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
@@ -13,12 +14,14 @@ import numpy as np
 from mrafno.data.cache import solve_examples
 from mrafno.errors import CallbackError, FailuresError, LedgerError, MrafnoError, RunError, SimulationError, sentence
 from mrafno.run.answers import OPEN, Answer, leave_answer
+from mrafno.run.attempts import Attempts
 from mrafno.run.goals import Goals, SimulationOptions
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.executors import InProcess
+from mrafno.simulation.notices import nearly_full
 from mrafno.simulation.query import Observation, Query
 from mrafno.simulation.scheduler import Scheduler
 from mrafno.simulation.spool import clear_spool, read_spool
@@ -70,6 +73,9 @@ class Loop:
         #: Why simulations of this advance failed; None for those that did not.
         self._results: list[str | None] = []
         self._here = options.runner is None
+        # A simulation in this process can end it.
+        exposed = options.runner is None or isinstance(options.runner, InProcess | ThreadPoolExecutor)
+        self._attempts = Attempts(session, exposed=exposed)
 
     @property
     def state(self) -> RunState:
@@ -88,11 +94,12 @@ class Loop:
         # In this process a result is recorded as soon as it is there, so it need not be spooled.
         spool = None if self._here else folder / SPOOL
         executor = o.runner or InProcess()
-        scheduler = Scheduler(self.task, executor, limit=o.limit, isolate=o.isolate, memory=o.memory, spool=spool)
+        self._results += self._attempts.count_losses()
+        isolate = o.isolate or self._attempts.deadly
+        scheduler = Scheduler(self.task, executor, limit=o.limit, isolate=isolate, memory=o.memory, spool=spool)
         try:
             self._collect_spooled()
-            plain = self._here and not o.isolate and o.limit is None and o.memory is None
-            if plain and self.task.identity is not None:
+            if self._here and not scheduler.isolates and self.task.identity is not None:
                 self._solve_setup(progress)
             self.watch("simulating")
             for record in self.state.running:
@@ -112,6 +119,7 @@ class Loop:
         finally:
             scheduler.close()
             self.session.in_progress.clear()
+            self._attempts.clear()
         self.recorder.record("stopped", reason=reason)
         return reason
 
@@ -210,6 +218,8 @@ class Loop:
         """
         if missing := self.session.missing_setup():
             self.ask(len(missing), self.goals, self.watch)
+        if any(q.id in self.state.lost for q in self.state.running):
+            return
         failures = 0
         for kind in ("initial", "test"):
             for level in range(self.task.levels):
@@ -228,10 +238,14 @@ class Loop:
             return True
         inputs = self.session.inputs
         f = np.stack([inputs.of("pool" if record.from_pool else record.kind, record.row) for record in records])
+        ids = [record.id for record in records]
+        self._attempts.begin(*ids)
         try:
             outputs = solve_examples(self.task, f, records[0].level, progress=progress)
         except (SimulationError, SystemExit):
             return False
+        finally:
+            self._attempts.end(*ids)
         for record, y in zip(records, outputs, strict=True):
             self.session.tell(record.id, y)
         return True
@@ -239,13 +253,17 @@ class Loop:
     def _submit(self, scheduler: Scheduler, query: Query) -> None:
         """Have a query simulated; in this process it is recorded before the next one starts."""
         self.session.in_progress.add(query.id)
-        scheduler.submit(query)
+        alone = self._attempts.needs_isolation(query.id)
+        if not alone and not scheduler.isolates:
+            self._attempts.begin(query.id)
+        scheduler.submit(query, isolate=alone)
         if self._here:
             self._take_result(scheduler)
 
     def _take_result(self, scheduler: Scheduler) -> None:
         """Record the next result."""
         observation = scheduler.next()
+        self._warn(scheduler)
         self.session.take_in()
         if observation is None:
             return
@@ -256,10 +274,20 @@ class Loop:
         else:
             reason, seconds = observation.reason or "no reason was given", observation.seconds or None
             self.session.fail(observation.id, reason, seconds=seconds)
+        self._attempts.end(observation.id)
+        if observation.reason is not None and observation.id in self.state.lost:
+            scheduler.isolate()
         clear_spool(self.recorder.ledger.folder / SPOOL, [observation.id])
         self.session.in_progress.discard(observation.id)
         self._results.append(observation.reason)
         self._check_failure_rate()
+
+    def _warn(self, scheduler: Scheduler) -> None:
+        """Record what was heard of the workers, and a disk of this machine that is nearly full."""
+        heard = [*scheduler.notices, *nearly_full(self.recorder.ledger.folder)]
+        scheduler.notices.clear()
+        for notice in heard:
+            self.recorder.warn(*notice)
 
     def _answered_meanwhile(self, observation: Observation) -> None:
         """Keep a result whose query another process has answered: that answer came first, and counts."""

@@ -18,6 +18,7 @@ class Outcome:
         spent: what all simulations of the run have cost, by purpose.
         error: relative L2 error at the last evaluation on test examples; None if there was none.
         estimate: the run's own estimate of its error; None if there is none.
+        warnings: what a person should know of the run and of what its result is worth.
     """
 
     reason: str
@@ -25,12 +26,13 @@ class Outcome:
     spent: Spent
     error: float | None = None
     estimate: float | None = None
+    warnings: tuple[str, ...] = ()
 
     @staticmethod
     def of(state: RunState, reason: str) -> "Outcome":
         """The outcome of a run in this state."""
         last = state.measurements[-1].metrics["relative_l2"] if state.measurements else None
-        return Outcome(reason, state.step, state.spent, last, state.estimate)
+        return Outcome(reason, state.step, state.spent, last, state.estimate, tuple(state.warnings.values()))
 
     @property
     def cost(self) -> float:
@@ -49,6 +51,8 @@ class Outcome:
             rows["relative error on test examples"] = f"{self.error:.3g}"
         if self.estimate is not None:
             rows["the run's own estimate"] = f"{self.estimate:.3g}"
+        if self.warnings:
+            rows["warnings"] = " ".join(self.warnings)
         return table("Outcome", rows)
 
 

@@ -1,5 +1,6 @@
 """What a run has recorded: its ledger and the state that the ledger replays to, always together."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ from mrafno.grids import Array
 from mrafno.run.settings import RunSettings
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.ledger import Event, Ledger
+
+logger = logging.getLogger(__name__)
 
 Listener = Callable[[Event], None]
 
@@ -35,6 +38,14 @@ class Recorder:
         if not quiet:
             for listener in self.listeners:
                 listener(event)
+
+    def warn(self, about: str, text: str | None) -> None:
+        """Record what a person should know, once for all that is about the same; None: it does not hold any more."""
+        if (text is None) == (about not in self.state.warnings):
+            return
+        self.record("warned", about=about, text=text)
+        if text is not None:
+            logger.warning("%s", text)
 
     def replay(self) -> None:
         """Make the state again from the ledger, after an interrupt that may have come between append and apply."""

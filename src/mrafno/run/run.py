@@ -2,6 +2,7 @@
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -10,17 +11,18 @@ from typing import TYPE_CHECKING, Any, Self
 from numpy.typing import ArrayLike
 
 from mrafno.acquisition.base import Choice
-from mrafno.data.imports import Examples, read_examples, write_examples
-from mrafno.data.pool import RunInputs, draw
-from mrafno.errors import RunError
+from mrafno.data.imports import Examples
+from mrafno.data.pool import RunInputs
+from mrafno.errors import MrafnoWarning, RunError
 from mrafno.run.callbacks import Callbacks
-from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
+from mrafno.run.goals import Goals, SimulationOptions, check_goals, goals_of
 from mrafno.run.loop import Loop, Watcher, silent
-from mrafno.run.methods import METHODS, Method, get_method, method_of_run, settings_of
+from mrafno.run.methods import Method, method_of_run
+from mrafno.run.new import NewRun
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome, figures
 from mrafno.run.plan import Plan
-from mrafno.run.recorder import Recorder, sizes_of
+from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, Spent, check_count
@@ -29,7 +31,7 @@ from mrafno.run.trainer import Trainer
 from mrafno.simulation.query import Query
 from mrafno.storage.ledger import Ledger
 from mrafno.tasks.base import Task
-from mrafno.tasks.stored import check_same_task, task_as_json, task_from_json
+from mrafno.tasks.stored import check_same_task, task_from_json
 
 if TYPE_CHECKING:  # they import torch, which telling does not need
     from mrafno.analysis.metrics import Metrics
@@ -92,42 +94,16 @@ class Run:
             settings: those of :class:`RunSettings`.
         """
         Ledger(path).check_new()
-        check_costs(task)
-        known = get_method(method) if isinstance(method, str) else method
-        if not isinstance(known, Method):
-            raise RunError(f"run: method must be a name or a mrafno.Method, got {type(method).__name__}.")
-        chosen = settings_of(task, known, settings)
-        known.spec(chosen.inference)
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise RunError(f"run: the seed must be a whole number, 0 or more, got {seed!r}.")
-        data: dict[str, Any] = {
-            "task": task_as_json(task),
-            "method": known.name,
-            "seed": seed,
-            "settings": chosen.as_json(),
-        }
-        if METHODS.get(known.name) is not known:
-            if known.name in METHODS:
-                raise RunError(f"run: {known.name!r} is the name of a built-in method. Give yours another name.")
-            data["own_method"] = known.as_json()
-        imported = [] if examples is None else read_examples(examples, task)
-        counts = tuple(len(one.inputs) for one in imported)
-        if imported:
-            data["given"] = list(counts)
-        # Drawn first: a task with too few candidates leaves no run behind.
-        sizes = sizes_of(chosen, task.levels, counts)
-        inputs = draw(task, sizes, seed, [one.inputs for one in imported])
-        ledger = Ledger.create(path, **data)
+        new = NewRun.of(task, method, seed, examples, settings)
+        ledger = Ledger.create(path, **new.data)
         try:
-            run = cls(ledger, task, method=known, callbacks=callbacks, device=device)
-            if imported:
-                first = len(sizes.initial_levels(task.levels))
-                run.recorder.record("imported", examples=write_examples(ledger, imported, first))
-            run.session.keep_inputs(inputs)
+            run = cls(ledger, task, method=new.method, callbacks=callbacks, device=device)
+            new.record_imported(run.recorder, task.levels)
+            run.session.keep_inputs(new.inputs)
         except BaseException:
             ledger.close()
             raise
-        logger.info("created %s: %s, %s, seed %d", path, task.name, known.name, seed)
+        logger.info("created %s: %s, %s, seed %d", path, task.name, new.method.name, seed)
         return run
 
     @classmethod
@@ -374,7 +350,11 @@ class Run:
             options=options,
             watch=watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent),
         )
+        known = dict(self.state.warnings)
         reason = loop.run(progress=progress)
+        for about, text in self.state.warnings.items():
+            if about not in known:
+                warnings.warn(text, MrafnoWarning, stacklevel=2)
         if self.surrogate.fits:  # trained again, if a run that was killed had not saved it
             self.trainer.save()
         return Outcome.of(self.state, reason)
@@ -402,10 +382,8 @@ class Run:
         self.close()
 
     def __repr__(self) -> str:
-        state = self.state
-        about = (
-            f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {state.spent.total:g}"
-        )
+        state, cost = self.state, self.state.spent.total
+        about = f"{state.task['name']}, {state.method}, seed {state.seed}, step {state.step}, cost {cost:g}"
         return f"<{type(self).__name__} {self.path}: {about}>"
 
     def _repr_html_(self) -> str:

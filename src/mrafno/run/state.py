@@ -61,6 +61,10 @@ class RunState:
     forgiven: set[str] = field(default_factory=set)
     #: Answers that were not accepted, a second output of one query for example: name of the message, and why not.
     refused: dict[str, str] = field(default_factory=dict)
+    #: How often a driver ended while it simulated a query itself.
+    lost: dict[str, int] = field(default_factory=dict)
+    #: What a person should know of the run and its result, by what it is about; what no longer holds is not there.
+    warnings: dict[str, str] = field(default_factory=dict)
     #: Why the last advance ended, if nothing has happened since, and when the last event was written.
     stopped: str | None = None
     last: float = 0.0
@@ -182,6 +186,16 @@ class RunState:
         del at
         self.evaluations.append(Evaluation(**data, spent=self.spent))
         self.measured = len(self.trainings)
+
+    def _lost(self, at: float, *, id: str) -> None:
+        del at
+        self.lost[id] = self.lost.get(id, 0) + 1
+
+    def _warned(self, at: float, *, about: str, text: str | None) -> None:
+        del at
+        self.warnings.pop(about, None)
+        if text is not None:
+            self.warnings[about] = text
 
     def _stopped(self, at: float, *, reason: str, forgive: bool = False) -> None:
         del at
@@ -376,6 +390,7 @@ class RunState:
                 for q in self.queries.values()
                 if q.status == "failed"
             ],
+            "warnings": list(self.warnings.values()),
             "steps": steps,
         }
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mrafno.grids import Array
+from mrafno.simulation.notices import Notice
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,11 @@ class Observation:
         output: ``(out_channels, *level's grid)``.
         seconds: how long the simulation took.
         reason: why there is no output, in a sentence.
+        notices: what else the driver should hear of the worker.
     """
 
     id: str
     output: Array | None
     seconds: float
     reason: str | None = None
+    notices: tuple[Notice, ...] = ()

@@ -22,6 +22,7 @@ from mrafno.errors import LedgerError, MrafnoError, SimulationError, TaskError
 from mrafno.simulation.attempt import failure_reason
 from mrafno.simulation.child_process import close_children
 from mrafno.simulation.executors import InProcess, process_pool
+from mrafno.simulation.notices import Notice, versions
 from mrafno.simulation.packing import PackedTask, pack_task, without_candidates
 from mrafno.simulation.processes import ProcessPool, cores
 from mrafno.simulation.query import Observation, Query
@@ -89,6 +90,10 @@ class Scheduler:
         #: How often each query was tried, and how often it lost its worker.
         self._tries: Counter[str] = Counter()
         self._losses: Counter[str] = Counter()
+        #: Queries that are simulated in a child process, whatever becomes of the others.
+        self._isolated: set[str] = set()
+        #: What a person should hear of workers and executor; whoever reads it empties it.
+        self.notices: list[Notice] = []
         # Not concurrent.futures.wait, which does not return when an executor cancels a call.
         self._done: queue.SimpleQueue[Future[Observation]] = queue.SimpleQueue()
         self._name = task.name
@@ -98,12 +103,27 @@ class Scheduler:
             self.close()
             raise
 
-    def submit(self, query: Query) -> None:
-        """Start the simulation of a query; with :class:`InProcess` it has finished when this returns."""
+    def submit(self, query: Query, *, isolate: bool = False) -> None:
+        """Start the simulation of a query; with :class:`InProcess` it has finished when this returns.
+
+        Args:
+            isolate: simulate this one in a child process in any case.
+        """
         if any(other.id == query.id for other in self.running()):
             raise TaskError(f"{query.id} is being simulated already. Take its result with next().")
         self._tries[query.id], self._losses[query.id] = 1, 0
+        if isolate:
+            self._isolated.add(query.id)
         self._launch(query)
+
+    @property
+    def isolates(self) -> bool:
+        """Whether every simulation runs in a child process."""
+        return self._isolate
+
+    def isolate(self) -> None:
+        """Simulate in child processes from now on."""
+        self._isolate = True
 
     def running(self) -> list[Query]:
         """Queries that were submitted and not yet returned by :meth:`next`, in order."""
@@ -186,7 +206,8 @@ class Scheduler:
     def _submit(self, query: Query) -> Future[Observation]:
         return self._executor.submit(
             simulate, self._task, query,
-            limit=self._limit, isolate=self._isolate, memory=self._memory, spool=self._spool,
+            limit=self._limit, isolate=self._isolate or query.id in self._isolated, memory=self._memory,
+            spool=self._spool, driver=None if isinstance(self._executor, InProcess) else versions(),
         )  # fmt: skip
 
     def _take(self, timeout: float | None) -> Future[Observation]:
@@ -205,6 +226,7 @@ class Scheduler:
         error = _error(future)
         if error is None:
             observation = future.result()
+            self.notices += observation.notices
             if observation.reason is None or self._tries[query.id] > self._retries:
                 return observation
             self._tries[query.id] += 1
@@ -231,6 +253,11 @@ class Scheduler:
             )
             return Observation(query.id, None, 0.0, reason)
         self._isolate = True
+        text = (
+            f"a worker process ended while {query.id} was simulated, or another simulation beside it. From now on each "
+            "is simulated in a child process of its own, so that the one that does it fails alone."
+        )
+        self.notices.append(Notice("worker lost", text))
         if isinstance(error, BrokenExecutor) and executor is self._executor:
             self._replace()
         self._launch(query)

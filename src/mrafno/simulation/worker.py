@@ -1,15 +1,21 @@
 """What a worker does with a query: simulate it here or in a child process, and spool the result."""
 
-import contextlib
-import warnings
+import logging
+import socket
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from mrafno.simulation.attempt import attempt
 from mrafno.simulation.child_process import simulate_in_child
+from mrafno.simulation.notices import Notice, different_versions, nearly_full
 from mrafno.simulation.packing import PackedTask, pack_task, unpack_task
 from mrafno.simulation.query import Observation, Query
 from mrafno.simulation.spool import check_spool, claim_query, read_result, write_result
 from mrafno.tasks.base import Task
+
+logger = logging.getLogger(__name__)
 
 
 def simulate(
@@ -20,6 +26,7 @@ def simulate(
     isolate: bool = False,
     memory: int | None = None,
     spool: Path | None = None,
+    driver: Mapping[str, str] | None = None,
 ) -> Observation:
     """Simulate a query; whatever the simulator does, the result is an observation.
 
@@ -33,10 +40,29 @@ def simulate(
             starting it takes about a second. A limit of time or memory implies it.
         memory: bytes that the simulation may take, see :func:`mrafno.simulation.child_process.simulate_in_child`.
         spool: folder for the result. It must exist; workers on several machines share it.
+        driver: versions of the process that hears of the result, if that is another one: see
+            :mod:`mrafno.simulation.notices`.
     """
+    notices = [] if driver is None else [*different_versions(driver), *nearly_full(Path(tempfile.gettempdir()))]
     if spool is None:
-        return _simulate(task, query, limit, isolate, memory)
+        observation = _simulate(task, query, limit, isolate, memory)
+    else:
+        observation = _simulate_once(task, query, limit, isolate, memory, spool, notices)
+    return replace(observation, notices=tuple(notices)) if notices else observation
+
+
+def _simulate_once(
+    task: Task | PackedTask,
+    query: Query,
+    limit: float | None,
+    isolate: bool,
+    memory: int | None,
+    spool: Path,
+    notices: list[Notice],
+) -> Observation:
+    """The observation in the spool if it is there already; else simulate, and spool it."""
     check_spool(spool)
+    notices += nearly_full(spool)
     with claim_query(spool, query):
         known = read_result(spool, query)
         if known is not None and known.output is not None:
@@ -44,15 +70,14 @@ def simulate(
         observation = _simulate(task, query, limit, isolate, memory)
         try:
             write_result(spool, query, observation)
-        except OSError as error:
-            # The result in memory is still good, so it is returned, even where warnings are errors.
-            with contextlib.suppress(RuntimeWarning):
-                warnings.warn(
-                    f"{query.id}: its result could not be kept in the spool {spool} ({error}), so it is lost if the "
-                    "driver stops now. The spool must have space, and be a folder that all workers see.",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+        except OSError as error:  # the result in memory is still good, so it is returned
+            text = (
+                f"the result of {query.id} could not be kept in the spool {spool} by the worker on "
+                f"{socket.gethostname()} ({error}): results are lost if the driver stops now. The spool must have "
+                "space, and be a folder that all workers see."
+            )
+            notices.append(Notice("spool", text))
+            logger.warning("%s", text)
     return observation
 
 

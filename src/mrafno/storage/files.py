@@ -52,10 +52,11 @@ def write_json(
     indent: int | None = None,
     default: Callable[[Any], Any] | None = None,
     allow_nan: bool = True,
+    durable: bool = True,
 ) -> None:
-    """Write a JSON file as :func:`write_bytes` does; the other arguments are those of :func:`json.dumps`."""
+    """Write a JSON file as :func:`write_bytes` does; the others are arguments of :func:`json.dumps`."""
     text = json.dumps(values, indent=indent, default=default, allow_nan=allow_nan)
-    write_bytes(path, f"{text}\n".encode())
+    write_bytes(path, f"{text}\n".encode(), durable=durable)
 
 
 @contextlib.contextmanager

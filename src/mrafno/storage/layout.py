@@ -9,6 +9,7 @@
     arrays/000000.pack              inputs and outputs of queries, one after another; the ledger says where each is
     arrays/q000012-input.npy        the input of a query, in runs of versions before 0.3
     arrays/q000012-output.npy       its output
+    attempt                         the query that the driver simulates itself now
     spool/                          results of workers that are not yet in the ledger
     inbox/                          answers of other processes that are not yet in the ledger
     inbox/refused/                  answers that came too late, such as a second output of one query
@@ -30,6 +31,7 @@ INBOX = "inbox"
 CHECKPOINT = "surrogate"
 TASK_SOURCE = "task.source.json"
 ASKED = "asked"
+ATTEMPT = "attempt"
 DAMAGED = "damaged"
 
 #: Inside the checkpoint's folder: the description, which changes with every save, and a pattern of the tensor files.
