@@ -87,9 +87,9 @@ def draw(task: Task, sizes: PoolSizes, seed: int, imported: Sequence[Array] = ()
     if have < initial + sizes.test + 1:
         known = f" that are not among the imported examples ({len(task.inputs) - have} are)" if any(counts) else ""
         raise RunError(
-            f"{task.name}: {have} candidates{known} are too few for {initial} initial examples ({sizes.initial} on "
-            f"{task.levels} meshes), {sizes.test} test examples and a pool. Give more inputs, or lower "
-            "initial or test."
+            f"{task.name}: {have} candidates{known} are too few for {initial} initial examples "
+            f"(initial={sizes.initial}, {task.levels} meshes), {sizes.test} test examples and a pool. Give more "
+            "inputs, or lower initial or test."
         )
     test_from = have - sizes.test
     return RunInputs(f[:initial], f[initial:test_from][: sizes.pool], f[test_from:], tuple(imported))

@@ -8,7 +8,7 @@ import numpy as np
 
 from mrafno.data.pool import PoolSizes
 from mrafno.grids import Array
-from mrafno.run.settings import RunSettings
+from mrafno.run.settings import USUAL_INITIAL, RunSettings
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.ledger import Event, Ledger
 
@@ -85,5 +85,5 @@ def sizes_of(settings: RunSettings, levels: int, given: tuple[int, ...] = ()) ->
         given: imported examples of each level.
     """
     s = settings
-    initial = (0,) * levels if s.design == "spread" else s.initial_of(levels)
+    initial = (0,) * levels if s.design == "spread" else USUAL_INITIAL if s.initial is None else s.initial
     return PoolSizes(initial, s.pool, s.test or 0, s.test_seed, given)

@@ -21,7 +21,6 @@ class QueryRecord:
         expires: when it can be asked for again if there is no answer, in seconds since the epoch.
         choice: what the choice rested on: score, costs, and the best score of every level.
         cost: what it cost, in the task's unit, also if it failed; seconds: how long it took.
-        spent: what the run had spent in all when it was answered.
         measured: how many measurements there were when it was told.
         imported: whether it was simulated before the run began.
         message: name of the message that brought the answer, if another process left one.
@@ -39,7 +38,6 @@ class QueryRecord:
     status: Status = "running"
     output: ArrayFile | None = None
     cost: float = 0.0
-    spent: float = 0.0
     seconds: float | None = None
     reason: str | None = None
     answered: float | None = None

@@ -98,8 +98,10 @@ class Session:
         return missing_first(self.state, self.task, self.recorder.sizes, lambda: self.inputs)
 
     def ready(self) -> bool:
-        """Whether there are enough examples to train on."""
-        return sum(self.state.counts(self.task.levels, "told")) >= _ENOUGH
+        """Whether there are enough examples to train on: on every level that begins with some, and in all."""
+        told, levels = self.state.counts(self.task.levels, "told"), self.task.levels
+        wanted = self.settings.initial_of(levels)
+        return sum(told) >= _ENOUGH and all(n >= min(_ENOUGH, w) for n, w in zip(told, wanted, strict=True))
 
     def committed(self, count: Count = "total") -> float:
         """What was spent, and what the simulations still running will cost."""

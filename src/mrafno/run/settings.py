@@ -171,7 +171,7 @@ class RunSettings:
         found = {_EARLIER_NAMES.get(name) or name: value for name, value in kept.items()}
         if isinstance(found.get("initial"), list):
             found["initial"] = tuple(found["initial"])
-        return RunSettings(**found)
+        return RunSettings(**{"design": "random", **found})  # versions 0.1 and 0.2 had no other
 
     @staticmethod
     def of(**values: Any) -> "RunSettings":

@@ -171,7 +171,6 @@ class RunState:
         query = self.queries[id]
         query.status, query.reason, query.answered = status, reason, at
         self.spending.add(query)
-        query.spent = self.spent.total
 
     def _trained(self, at: float, *, added: list[str], events: list[str], **data: Any) -> None:
         del at
@@ -366,7 +365,7 @@ class RunState:
                     "level": query.level,
                     "cost": query.cost,
                     "accumulated_cost": float(spent),
-                    "total_cost": query.spent,
+                    "total_cost": evaluation.spent.total if evaluation else None,
                     "seconds": query.seconds,
                     "metrics": evaluation.metrics if evaluation else None,
                 }
@@ -384,6 +383,7 @@ class RunState:
             "initial_cost": math.fsum(q.cost for q in self.of_kind("initial", "told")),
             "test_cost": math.fsum(q.cost for q in self.of_kind("test", "told")),
             "initial_metrics": measured[0].metrics if 0 in measured else None,
+            "initial_total_cost": measured[0].spent.total if 0 in measured else None,
             "running": [q.id for q in self.running],
             "failed": [
                 {"query": q.id, "reason": q.reason, "cost": q.cost, "seconds": q.seconds}

@@ -80,6 +80,8 @@ class Job:
     ) -> "Job":
         """A job; settings of a schedule that its method does not have are set to their defaults."""
         usual = RunSettings()
+        own = {name: value for name, value in PAPER.items() if getattr(settings, name) is None}
+        settings = replace(settings, **own)
         if not get_method(method).divide_by_cost:
             settings = replace(settings, schedule=usual.schedule, alpha=usual.alpha, renormalise=usual.renormalise)
         elif settings.schedule == "constant":
