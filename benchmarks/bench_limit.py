@@ -71,7 +71,8 @@ def curve_of(run: Run) -> Curve:
 def compare(run: Run, folder: Path, iterations: int) -> None:
     """Print the errors of a run and of what is beside it."""
     task, last = run.task, run.task.levels - 1
-    coarse = solve_examples(task, run.inputs.pool, 0)
+    pool = np.asarray(run.inputs.pool)
+    coarse = solve_examples(task, pool, 0)
     ours, theirs = curve_of(run), knowing(run, folder, coarse)
     print(f"{'cost':>8} {run.state.method:>14} {'knowing':>10} {'ratio':>7}")
     for cost, error in zip(ours.costs, ours.errors, strict=True):
@@ -81,7 +82,7 @@ def compare(run: Run, folder: Path, iterations: int) -> None:
 
     used = sorted(run.state.used_rows("pool"))
     left = np.setdiff1d(np.arange(len(run.inputs.pool)), used)
-    rest = run.inputs.pool[left]
+    rest = pool[left]
     fine = solve_examples(task, rest, last)
     worst = int(np.argmax(relative_l2(run.surrogate.predict(rest).mean, fine)))
     data = run.examples()

@@ -218,7 +218,7 @@ def loop_of(run, **options):
 
     parts = (run.recorder, run.session, run.trainer, run.task)
     how = {"goals": Goals(), "options": SimulationOptions(**options), "watch": lambda phase, done=None: None}
-    return Loop(*parts, ask=run._ask_for_loop, **how)
+    return Loop(*parts, ask=run.ask_for_loop, **how)
 
 
 # Drivers that die.

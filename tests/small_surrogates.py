@@ -9,12 +9,16 @@ from mrafno.grids import Domain, Grid
 from mrafno.surrogate import get_surrogate
 from mrafno.tasks import get_task
 
-#: Two channels in, two out, on grids that are not square.
+#: One channel or two in and out, on grids that are not square.
 DOMAINS = {
     1: Domain(1, 1, (Grid((6,), ("nodes",)), Grid((11,), ("nodes",))), ((False, False),)),
     2: Domain(
         2, 2, (Grid((4, 5), ("cells", "periodic")), Grid((8, 6), ("cells", "periodic"))),
         ((True, False), (False, False)),
+    ),
+    3: Domain(
+        2, 2, (Grid((3, 4, 4), ("cells", "periodic", "nodes")), Grid((6, 6, 5), ("cells", "periodic", "nodes"))),
+        ((True, True), (False, False), (False, True)),
     ),
 }  # fmt: skip
 OWN = {
@@ -34,7 +38,7 @@ def surrogate(name="ensemble", dim=1, dtype="float32", levels=(0, 1)):
     for level, grid in enumerate(domain.grids):
         f = 100 + 3 * rng.standard_normal((6, domain.in_channels, *grid.shape))
         examples.append((f, 20 * np.tanh(f - 100) - 1) if level in levels else None)
-    network = {"width": 6, "hidden": 8, "modes": (3,) * dim, "layers": 2}
+    network = {"width": 6, "hidden": 8, "modes": (3, 2)[dim > 2 :][:1] * dim, "layers": 2}
     made = get_surrogate(name, domain, network=network, training={"iterations": 12}, dtype=dtype, **OWN[name])
     made.fit(Dataset.of(domain, examples))
     return made

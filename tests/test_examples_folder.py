@@ -101,4 +101,4 @@ def test_demo_tasks(tmp_path):
     said = run("demo_tasks.py", "--out", str(page))
     assert page.resolve().as_uri() in said
     text = page.read_text(encoding="utf-8")
-    assert all(f"<h2>{name}<a " in text for name in ("burgers", "darcy", "darcy3", "diffusion", "navier-stokes"))
+    assert all(f"<h2>{name}<a " in text for name in ("burgers", "darcy", "darcy3", "diffusion", "diffusion3d"))

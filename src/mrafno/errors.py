@@ -12,6 +12,7 @@
     ├── RunError             a run cannot do what it is asked to
     │   ├── FailuresError      too many simulations failed
     │   ├── CallbackError      a callback of a run raised an exception
+    │   ├── StopRequested      somebody asked a run to stop, from outside of its process
     │   └── ExportError        something cannot be taken out of a run
     └── LedgerError          a run's files are missing, damaged, foreign or cannot be written
         └── LedgerLockedError  another process writes the run
@@ -127,6 +128,10 @@ class FailuresError(RunError):
 
 class CallbackError(RunError):
     """A callback of a run raised an exception."""
+
+
+class StopRequested(RunError):  # noqa: N818  # it is a request, not an error
+    """Somebody asked a run to stop, from outside of its process."""
 
 
 class ExportError(RunError):

@@ -1,12 +1,15 @@
 """Asking and telling from the shell."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mrafno.run import Run
+from mrafno.run import Run, RunReader
 from tests.cli.conftest import TINY, mrafno, shown
 
 FIRST = [("initial", 0)] * 3 + [("initial", 1)] * 3 + [("test", 1)] * 4
@@ -46,6 +49,7 @@ def test_ask_and_tell_ask_the_same_queries_as_the_loop(created, tmp_path, origin
         "candidate": None,
         "step": None,
         "input": str(created / "asked" / "q000000.npy"),
+        "parameters": {},
         "cost": 1.0,
     }
     assert np.load(first[0]["input"]).shape == (1, 9)
@@ -156,3 +160,41 @@ def test_tell_does_not_wait_for_the_process_that_holds_the_run(created, tmp_path
     asked(created, "-n", 1)
     state = shown(created)
     assert (state["untaken"], state["running"]) == ([], ["q000002"])
+
+
+# Asked, and not delivered.
+
+
+def test_queries_of_an_ask_that_was_killed_are_handed_out_again(created, tmp_path):
+    """Recorded, and killed before anything was printed."""
+    command = (
+        "import os, signal, sys; from mrafno.run.session import Session\n"
+        "def killed(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Session.deliver = killed\n"
+        "import typer; echo = typer.echo; typer.echo = killed\n"
+        f"from mrafno.cli import app; app(['ask', {str(created)!r}, '-n', '3'])"
+    )
+    died = subprocess.run([sys.executable, "-c", command], capture_output=True, check=False, timeout=100)
+    assert (died.returncode, died.stdout) == (-signal.SIGKILL, b"")
+    assert shown(created)["undelivered"] == ["q000000", "q000001", "q000002"]
+    text = mrafno("show", created).stdout
+    assert "not delivered" in text
+    assert "ask --again" in text
+    [later] = asked(created, "-n", 1)
+    assert later["id"] == "q000003"
+    again = asked(created, "--again", "--to", tmp_path / "inputs")
+    assert [query["id"] for query in again] == ["q000000", "q000001", "q000002"]
+    for query in again:
+        recorded = RunReader(created).state.queries[query["id"]]
+        np.testing.assert_array_equal(np.load(query["input"]), RunReader(created).input(recorded))
+    # Now they were delivered.
+    nothing = mrafno("ask", created, "--again")
+    assert (nothing.stdout, nothing.stderr.split(":")[0]) == ("[]\n", "nothing to hand out again")
+    assert shown(created)["undelivered"] == []
+    mrafno("tell", created, "q000001", simulated(again[1], tmp_path))
+    assert [q["id"] for q in asked(created, "--again", "--all")] == ["q000000", "q000002", "q000003"]
+    assert mrafno("ask", created, "--all").exit_code == 2
+    with Run.open(created) as run:
+        assert run.undelivered() == []
+        [query] = run.ask(1)
+        assert [one.id for one in run.undelivered()] == [query.id]

@@ -18,7 +18,7 @@ def test_json_is_the_state(finished):
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
     result = mrafno("show", finished, "--json")
     assert result.stdout.count("\n") == 1
-    expected = RunState.of(Ledger.open(finished).events).as_json() | {"untaken": [], "refused": {}}
+    expected = RunState.of(Ledger.open(finished).events).as_json() | {"untaken": [], "undelivered": [], "refused": {}}
     assert json.loads(result.stdout) == expected
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
 

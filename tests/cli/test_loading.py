@@ -57,7 +57,7 @@ def test_a_built_in_task():
 
 
 def test_a_misspelt_task():
-    known = "burgers, darcy, darcy3, diffusion, navier-stokes"
+    known = "burgers, darcy, darcy3, diffusion, navier-stokes, burgers-parameters, diffusion3d"
     forms = "Give the name of a problem (see `mrafno tasks`), FILE.py:NAME or package.module:NAME."
     assert said("burger") == f"unknown task 'burger'. Did you mean 'burgers'? {forms}"
     assert said("heat") == f"unknown task 'heat'. The known ones are {known}. {forms}"

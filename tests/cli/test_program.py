@@ -50,7 +50,7 @@ def test_errors_are_one_paragraph(monkeypatch, capsys):
     assert main(monkeypatch, "tasks", "heat") == 1
     said = capsys.readouterr()
     assert said.out == ""
-    known = "burgers, darcy, darcy3, diffusion, navier-stokes"
+    known = "burgers, darcy, darcy3, diffusion, navier-stokes, burgers-parameters, diffusion3d"
     assert said.err == f"error: unknown task 'heat'. The known ones are {known}.\n"
 
 
@@ -101,9 +101,12 @@ def test_help_names_the_commands_in_the_order_of_use_and_the_exit_codes():
     output = run("--help").output
     names = re.findall(r"^│ ([a-z]+) ", output.partition("Commands")[2], flags=re.MULTILINE)
     first = ["run", "resume", "show", "compare", "report", "dashboard", "predict", "export"]
-    first += ["create", "ask", "tell", "fail", "abandon", "tasks"]
+    first += ["create", "ask", "tell", "fail", "abandon", "check", "repair", "tasks"]
     assert names[: len(first)] == first
-    assert "0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 130 interrupted (Ctrl-C)." in output
+    assert (
+        "0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 4 damaged files; 130 interrupted (Ctrl-C)."
+        in output
+    )
 
 
 @pytest.mark.parametrize("name", [*typer.main.get_command(cli.app).commands])
@@ -128,7 +131,7 @@ def test_shells_complete_names(tmp_path, monkeypatch):
     (tmp_path / "solver.py").write_text("")
     (tmp_path / "notes.txt").write_text("")
     (tmp_path / "sub").mkdir()
-    assert completed("mrafno", "re") == ["resume", "report"]
+    assert completed("mrafno", "re") == ["resume", "report", "repair"]
     assert completed("mrafno", "run", "d") == ["darcy", "darcy3", "diffusion"]
     assert completed("mrafno", "run", "s") == ["solver.py:", "sub/"]
     assert completed("mrafno", "tasks", "nav") == ["navier-stokes"]

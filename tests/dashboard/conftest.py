@@ -72,6 +72,13 @@ class Client:
         connection.close()
         return answer
 
+    def try_send(self, target):
+        """The status; None if there was no answer."""
+        try:
+            return self.send(target).status
+        except (http.client.HTTPException, OSError):
+            return None
+
     def json(self, target):
         answer = self.send(target)
         assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json"), answer.content

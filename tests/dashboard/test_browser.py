@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import time
 
 import pytest
 
@@ -30,16 +31,19 @@ def visit(chromium, serve):
     """A function that opens the page of a folder; at the end, it had no errors and sent no request to another host."""
     contexts, wrong = [], []
 
-    def opened(folder, address="", **settings):
-        server = serve(folder)
+    def opened(folder, address="", *, control=False, **settings):
+        server = serve(folder, control=control)
         context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(60_000)  # a machine may be busy
         page.on("console", lambda message: wrong.append(message.text) if message.type != "log" else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda r: None if r.url.startswith((server.url, "data:")) else wrong.append(r.url))
-        page.goto(server.url + address)
+        page.on(
+            "request",
+            lambda r: None if r.url.startswith((server.url, "data:", f"blob:{server.url}")) else wrong.append(r.url),
+        )
+        page.goto(server.url + address + (f"#token={server.token}" if control else ""))
         return page
 
     yield opened
@@ -67,21 +71,22 @@ def until(page, expression, arg=None):
 
 
 ERROR = "#figures [data-key='error-against-cost']"
-NAMES = "#runs tbody td:first-child a"
+NAMES = "#runs tbody td:nth-child(2) a"
 
 
 def test_list_search_sort_and_navigation(visit, folder):
     page = visit(folder)
     until(page, "document.querySelectorAll('#runs tbody tr').length === 4")
-    page.wait_for_selector("text=mra-auto")
+    page.wait_for_selector("#runs >> text=mra-auto")
     assert texts(page, NAMES) == ["broken", "group/first", "real", "second"]
     assert "no whole line" in page.inner_text("#runs tbody tr:first-child")
-    # Sorted by steps: 30, 4 and 1, and what is not known comes last, either way.
-    page.click("th button:text('Steps')")
-    assert texts(page, NAMES) == ["second", "real", "group/first", "broken"]
-    page.click("th button:text('Steps')")
-    assert texts(page, NAMES) == ["group/first", "real", "second", "broken"]
-    assert page.get_attribute("th:has-text('Steps')", "aria-sort") == "descending"
+    # Sorted by cost; what is not known comes last, either way.
+    page.click("th button:text('Cost')")
+    up = texts(page, NAMES)
+    assert (up[-2:], set(up)) == (["group/first", "broken"], {"second", "real", "group/first", "broken"})
+    page.click("th button:text('Cost')")
+    assert texts(page, NAMES) == [*up[-2::-1], "broken"]
+    assert page.get_attribute("th:has-text('Cost')", "aria-sort") == "descending"
     page.fill("#search", "DARCY seed 3")
     assert texts(page, NAMES) == ["real"]
     assert page.inner_text("#count") == "1 of 4"
@@ -92,9 +97,9 @@ def test_list_search_sort_and_navigation(visit, folder):
     assert page.inner_text("h1#title") == page.evaluate("document.activeElement.textContent") == "group/first"
     assert drawn(page, ERROR) == [0.4, 0.3, 0.2, 0.1]
     assert texts(page, "#keys dt") == [
-        "State", "Step", "Cost", "Error", "Own estimate", "Queries on 5 points", "Queries on 9 points",
+        "Step", "Cost", "Error", "Own estimate", "Without output", "Time", "On 5 points", "On 9 points",
     ]  # fmt: skip
-    assert page.inner_text("#keys div:nth-child(3) dd").startswith("165")
+    assert page.inner_text("#keys div:nth-child(2) dd").startswith("171")
     # What runs say is text, whatever it looks like.
     assert EVIL in page.inner_text("#problem")
     assert page.locator("#run img, #run b").count() == 0
@@ -167,19 +172,21 @@ def test_a_run_is_watched_while_it_advances(visit, tmp_path):
         page.wait_for_selector("#running >> text=step 1")
         page.wait_for_selector(f"{ERROR} .main-svg")
         assert len(drawn(page, ERROR)) == 1
-        assert page.inner_text("#keys div:nth-child(2) dd").startswith("0")
+        assert page.inner_text("#keys div:nth-child(1) dd").startswith("0")
         may.release(2)
         page.wait_for_selector("#running >> text=step 3")
         points = "card => document.querySelector(card).querySelector('.plot').data[0].y.length === 2"
         until(page, points, ERROR)
-        assert page.inner_text("#keys div:nth-child(2) dd").startswith("2")
+        assert page.inner_text("#keys div:nth-child(1) dd").startswith("2")
         page.click("#running a")
         page.wait_for_selector("#example-text >> text=not answered")
         may.release(2)
-        page.wait_for_selector("#keys >> text=finished 4 steps")
+        page.wait_for_selector("#standing >> text=Finished")
+        assert "4 of 4 steps" in page.inner_text("#progress-text")
         # The example that is being looked at has its truth now.
         page.wait_for_selector("#panels >> text=prediction minus truth")
-        page.wait_for_selector("text=No query is running.")
+        page.wait_for_selector("#running-part", state="hidden")
+        page.wait_for_selector("#now", state="hidden")
     finally:
         may.release(1000)
         thread.join()
@@ -219,14 +226,14 @@ def test_by_keyboard_alone(visit, folder):
     assert page.evaluate("document.activeElement.id") == "main"
     tab_to("search", 3)
     page.keyboard.type("group")
-    tab_to("Steps")
+    tab_to("Error")
     page.keyboard.press("Enter")
-    assert page.get_attribute("th:has-text('Steps')", "aria-sort") == "ascending"
+    assert page.get_attribute("th:has-text('Error')", "aria-sort") == "ascending"
     tab_to("group/first")
     page.keyboard.press("Enter")
     page.wait_for_selector("#queries tbody a")
     assert page.evaluate(focus) == "group/first"
-    tab_to("Older")
+    tab_to("Older", 120)
     page.keyboard.press("Space")
     page.wait_for_selector("#queries >> text=q000000")
     assert page.evaluate(focus) == "Older"
@@ -248,3 +255,103 @@ def test_dark_mode_has_no_black_lines(visit, folder):
     page.emulate_media(color_scheme="light")
     until(page, "document.querySelector('#panels .plot').data[0].line.color === '#222222'")
     assert page.evaluate(colour) == "rgb(255, 255, 255)"
+
+
+def test_runs_are_filtered_and_laid_over_one_another(visit, folder):
+    page = visit(folder)
+    page.wait_for_selector("#runs >> text=mra-auto")
+    page.select_option("#filter-standing", "failed")
+    assert texts(page, NAMES) == ["group/first"]
+    page.select_option("#filter-standing", "")
+    page.check("#runs [value='group/first']")
+    page.check("#runs [value='real']")
+    page.wait_for_selector("#overlay .main-svg")
+    names = "[...document.querySelector('#overlay .plot').data].map(trace => trace.name)"
+    until(page, f"JSON.stringify({names}) === JSON.stringify(['group/first', 'real'])")
+    page.uncheck("#runs [value='real']")
+    until(page, f"JSON.stringify({names}) === JSON.stringify(['group/first'])")
+    page.click("#overlay-clear")
+    page.wait_for_selector("#overlay", state="hidden")
+
+
+def test_a_point_of_the_map_is_clicked(visit, folder):
+    page = visit(folder, "?run=real")
+    page.wait_for_selector("#map .main-svg")
+    until(page, "document.querySelectorAll('#figures .main-svg').length > 9")  # the page below has its final height
+    page.locator("#map .plot").scroll_into_view_if_needed()
+    boxes = "[...document.querySelectorAll('#map .scatterlayer .trace')].at(-1).querySelector('.points path')"
+    place = page.evaluate(f"(box => [box.x + box.width / 2, box.y + box.height / 2])({boxes}.getBoundingClientRect())")
+    row = page.evaluate("document.querySelector('#map .plot').data.at(-1).customdata[0]")
+    page.mouse.move(place[0] + 3, place[1])
+    page.mouse.click(*place)
+    page.wait_for_selector("#example-title >> text=candidate")
+    assert page.inner_text("#example-title").startswith("Input: candidate ")
+    assert f"input={row}" in page.url
+    until(page, "document.querySelectorAll('#panels .heatmaplayer image').length >= 6")
+    assert "8x8: prediction" in texts(page, "#panels h3")
+    page.click("#example-links a")
+    page.wait_for_selector("#example-title >> text=Example q0000")
+    # Another colour, chosen by keyboard.
+    page.select_option("#map select", label="step")
+    grey = "document.querySelector('#map .plot').data[0].marker.color"
+    until(page, f"String({grey}).startsWith('rgba')")
+
+
+def test_figures_are_downloaded(visit, folder, tmp_path):
+    page = visit(folder, "?run=group%2Ffirst")
+    page.wait_for_selector(f"{ERROR} .main-svg")
+    files = {}
+    for kind in ("CSV", "PNG", "SVG"):
+        with page.expect_download() as download:
+            page.click(f"{ERROR} >> text={kind}")
+        files[kind] = tmp_path / download.value.suggested_filename
+        download.value.save_as(files[kind])
+    assert [path.name for path in files.values()] == [f"error-against-cost.{kind}" for kind in ("csv", "png", "svg")]
+    lines = files["CSV"].read_text().splitlines()
+    assert [line.split(",")[-2] for line in lines[1:]] == ["0.4", "0.3", "0.2", "0.1"]
+    assert files["PNG"].read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in files["SVG"].read_text()
+
+
+def test_notes_are_edited_with_control_only(visit, folder):
+    page = visit(folder, "?run=second")
+    page.wait_for_selector("#keys dt")
+    assert page.is_hidden("#edit")
+    page = visit(folder, "?run=second", control=True)
+    assert "token" not in page.url
+    page.click("#edit")
+    page.fill("#note-tags", "good, <i>odd</i>")
+    page.fill("#note-text", "<b>why</b>")
+    page.click("text=Save")
+    page.wait_for_selector("#tags >> text=<i>odd</i>")
+    assert page.inner_text("#note") == "<b>why</b>"
+    page.click("text=All runs")
+    page.select_option("#filter-tag", "good")
+    assert texts(page, NAMES) == ["second"]
+
+
+def test_a_run_is_paused_resumed_and_stopped_from_the_page(visit, tmp_path):
+    def solve(f, level):
+        time.sleep(0.02)
+        return smooth(f, level)
+
+    task = FunctionTask(solve, fields(400, 17), ((9,), (17,)), (1.0, 5.0), name="watched")
+    with Run.create(tmp_path / "live", task, **{**SETTINGS, "pool": 380}) as run:
+        thread = threading.Thread(target=run.advance, kwargs={"total_steps": 350})
+        thread.start()
+        try:
+            page = visit(tmp_path, "?run=live", control=True)
+            page.click("#pause")
+            page.wait_for_selector("#standing >> text=Paused")
+            step = run.state.step
+            page.wait_for_timeout(300)
+            assert run.state.step == step < 350
+            page.click("#resume")
+            page.wait_for_selector("#standing >> text=Running")
+            until(page, "step => Number(document.querySelector('#keys dd').firstChild.textContent) > step", step)
+            page.click("#stop")
+            page.wait_for_selector("#progress-text >> text=stopped on request")
+            thread.join(60)
+            assert run.state.stopped == "stopped on request"
+        finally:
+            thread.join(120)

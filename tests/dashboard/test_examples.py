@@ -4,10 +4,11 @@ import os
 import shutil
 
 import numpy as np
+import pytest
 
 from mrafno.run.reader import RunReader
 from tests.dashboard.conftest import Client
-from tests.made_runs import real_run
+from tests.made_runs import made_run, real_run
 
 
 def values(trace, key):
@@ -86,3 +87,60 @@ def test_an_unknown_query_is_not_found(client):
     assert client.send("/api/example?run=first&query=q999999").status == 404
     assert client.send("/api/example?run=first&query=../../x").status == 404
     assert client.send("/api/example?run=first").status == 404
+
+
+def test_a_candidate_is_shown_on_every_mesh(client_of_a_real_run):
+    client, reader = client_of_a_real_run
+    query = reader.state.of_kind("pool", "told")[0]
+    found = client.json(f"/api/example?run=real&input={query.row}")
+    assert (found["id"], found["kind"]) == (f"candidate {query.row}", "candidate")
+    headings = [panel["heading"] for panel in found["panels"]]
+    mesh, other = reader.meshes[query.level], reader.meshes[1 - query.level]
+    assert headings[0] == "input"
+    assert {f"{mesh}: truth", f"{mesh}: prediction", f"{mesh}: prediction minus truth"} <= set(headings)
+    assert f"{other}: prediction" in headings
+    assert [(q["id"], q["mesh"], q["status"]) for q in found["queries"] if q["id"] == query.id] == [
+        (query.id, mesh, "told")
+    ]
+    # One scale for the truth and for predictions on every mesh.
+    scales = {
+        (p["figure"]["data"][0]["zmin"], p["figure"]["data"][0]["zmax"])
+        for p in found["panels"]
+        if p["heading"].endswith((": truth", ": prediction"))
+    }
+    assert len(scales) == 1
+    assert "Relative L2 error on" in found["text"]
+    of_query = client.json(f"/api/example?run=real&query={query.id}")
+    assert of_query["input"] == query.row
+
+
+def test_a_candidate_that_was_not_chosen_has_predictions_only(client_of_a_real_run):
+    client, reader = client_of_a_real_run
+    row = next(row for row in range(12) if row not in {q.row for q in reader.state.of_kind("pool")})
+    found = client.json(f"/api/example?run=real&input={row}")
+    assert not any(panel["heading"].endswith("truth") for panel in found["panels"])
+    assert (found["queries"], found["before"], found["after"]) == ([], None, None)
+
+
+@pytest.mark.parametrize("row", ["12", "-1", "x", "99999", ""])
+def test_unknown_candidates(client_of_a_real_run, row):
+    client, _ = client_of_a_real_run
+    assert client.send(f"/api/example?run=real&input={row}").status == 404
+
+
+def test_the_map_of_a_run(client_of_a_real_run, tmp_path):
+    client, _ = client_of_a_real_run
+    card = client.json("/api/map?run=real")["card"]
+    assert card["heading"] == "Map of the inputs"
+    rows = [row for trace in card["figure"]["data"] if trace["name"] != "test" for row in trace["customdata"]]
+    assert sorted(rows) == list(range(12))
+    tag = client.send("/api/map?run=real").headers["ETag"]
+    assert client.send("/api/map?run=real", If_None_Match=tag).status == 304
+    made_run(tmp_path / "runs" / "made", levels=(0,))
+    assert client.json("/api/map?run=made") == {"card": None}
+
+
+@pytest.fixture
+def client_of_a_real_run(tmp_path, tmp_path_factory, serve):
+    shutil.copytree(real_run(tmp_path_factory), tmp_path / "runs" / "real")
+    return Client(serve(tmp_path / "runs")), RunReader(tmp_path / "runs" / "real")

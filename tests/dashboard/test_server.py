@@ -1,15 +1,19 @@
 """HTTP: access checks, methods, headers and concurrent clients."""
 
+import contextlib
 import gzip
 import re
 import socket
 import threading
+import time
 
 import pytest
 
 from mrafno.dashboard import Server
+from mrafno.dashboard.site import STATIC
 from mrafno.errors import MrafnoError
 from mrafno.plot.bundle import plotly_js
+from tests.dashboard.conftest import Client
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST:1", "127.0.0.1:9999", "[::1]:8765", "127.0.0.2"])
@@ -66,7 +70,7 @@ def test_invalid_requests_are_refused(client):
     assert client.send("/api/runs").status == 200
 
 
-@pytest.mark.parametrize("target", ["/", "/api/runs", "/static/dashboard.js", "/none", "/api/run?run=first"])
+@pytest.mark.parametrize("target", ["/", "/api/runs", "/static/page.js", "/none", "/api/run?run=first"])
 def test_security_headers(client, target):
     headers = client.send(target).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
@@ -77,6 +81,7 @@ def test_security_headers(client, target):
         "'self'",
         "'unsafe-inline'",
         "data:",
+        "blob:",
     }
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
@@ -84,10 +89,12 @@ def test_security_headers(client, target):
 
 
 def test_the_page_and_its_files_name_no_other_host(client):
-    for target in ("/", "/static/dashboard.js", "/static/dashboard.css"):
+    for target in ("/", *(f"/static/{name}" for name in STATIC if name != "plotly.js")):
         answer = client.send(target)
         assert answer.status == 200
-        assert not re.findall(rb"(?:https?:|[\"'(])//", answer.content)
+        # The namespace of SVG is a name, and nothing is loaded from it.
+        content = answer.content.replace(b"http://www.w3.org/2000/svg", b"")
+        assert not re.findall(rb"(?:https?:|[\"'(])//", content)
 
 
 def test_plotly_is_cached_and_compressed(client):
@@ -119,6 +126,25 @@ def test_invalid_folders_and_ports(tmp_path, folder, serve):
     taken = serve(folder).server_port
     with pytest.raises(MrafnoError, match=f"port {taken}.*--port"):
         Server(folder, port=taken)
+
+
+def test_connections_are_capped(folder, serve, monkeypatch):
+    monkeypatch.setattr("mrafno.dashboard.server._CONNECTIONS", 3)
+    server = serve(folder)
+    request = b"GET /api/runs HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port))) for _ in range(3)]
+        for connection in held:
+            connection.sendall(request)
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=30) as late:
+            assert late.recv(100).startswith(b"HTTP/1.1 503 Too many connections")
+    for _ in range(100):
+        if Client(server).try_send("/api/runs") == 200:
+            break
+        time.sleep(0.05)
+    else:
+        raise AssertionError("closed connections were not given back")
 
 
 def test_concurrent_requests(client):

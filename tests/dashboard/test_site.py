@@ -22,7 +22,7 @@ def test_unchanged_responses_are_304(tmp_path, serve):
     query = RunReader(tmp_path / "run").state.of_kind("test")[0].id
     addresses = [
         "/api/runs", "/api/run?run=run", "/api/figures?run=run", "/api/queries?run=run",
-        f"/api/example?run=run&query={query}", "/", "/static/dashboard.js",
+        f"/api/example?run=run&query={query}", "/", "/static/page.js", "/api/overlay?run=run",
     ]  # fmt: skip
     tags = {address: client.send(address).headers["ETag"] for address in addresses}
     for address, tag in tags.items():
@@ -31,7 +31,7 @@ def test_unchanged_responses_are_304(tmp_path, serve):
     with Ledger.open(tmp_path / "run", write=True) as ledger:
         ledger.append("stopped", reason="because")
     fresh = [address for address, tag in tags.items() if client.send(address, If_None_Match=tag).status == 200]
-    assert fresh == ["/api/runs", "/api/run?run=run", "/api/figures?run=run"]
+    assert fresh == ["/api/runs", "/api/run?run=run", "/api/figures?run=run", "/api/overlay?run=run"]
     assert client.rows()["run"]["state"] == "because"
 
 
@@ -75,3 +75,12 @@ def test_other_files_are_not_served(client, target):
     answer = client.send(target)
     assert answer.status == 404
     assert "problem" in json.loads(answer.content)
+
+
+def test_several_runs_on_one_axis(client):
+    data = client.json("/api/overlay?run=first&run=flat&run=damaged&run=none&run=first")["figure"]["data"]
+    assert [(trace["name"], trace["x"], trace["y"]) for trace in data] == [
+        ("first", [6.0, 17.0, 19.0], [0.4, 0.2, 0.1])
+    ]
+    assert client.json("/api/overlay?run=flat")["figure"] is None
+    assert client.json("/api/overlay")["figure"] is None

@@ -13,14 +13,21 @@ def test_rows_of_the_list(client, folder):
     rows = {row["name"]: row for row in content["runs"]}
     assert list(rows) == ["damaged", "deep/er/second", "first", "flat", "hollow", "nonsense"]
     state = RunReader(folder / "first").state
-    assert rows["first"] == {
-        "name": "first", "problem": None, "task": "made", "method": "mra-uhat", "seed": 0, "state": "finished 4 steps",
-        "short_state": "finished 4 steps",
-        "steps": 4, "cost": 19.0, "error": 0.1, "changed": state.last,
+    first = rows["first"]
+    expected = {
+        "problem": None, "task": "made", "method": "mra-uhat", "seed": 0, "state": "finished 4 steps",
+        "short_state": "finished 4 steps", "standing": "finished",
     }  # fmt: skip
+    assert {name: first[name] for name in expected} == expected
+    assert (first["steps"], first["cost"], first["error"], first["changed"]) == (4, 19.0, 0.1, state.last)
+    assert first["curve"] == [[6.0, 0.4], [17.0, 0.2], [19.0, 0.1]]
+    assert (first["failed"], first["goal_steps"], first["share"], first["tags"]) == (1, None, None, [])
+    # Five fits of 2 s, three measurements of 0.5 s, four simulations of 0.1 s and five choices of 0.25 s.
+    assert first["seconds"] == pytest.approx(10 + 1.5 + 0.4 + 1.25)
     second = rows["deep/er/second"]
     assert (second["steps"], second["cost"], second["error"]) == (2, 26.0, None)
-    assert second["state"] == "waiting for answers"
+    assert (second["state"], second["standing"]) == ("waiting for answers", "waiting")
+    assert (rows["damaged"]["standing"], rows["damaged"]["curve"]) == (None, [])
 
 
 @pytest.mark.parametrize(
@@ -61,7 +68,7 @@ def test_figures_are_those_of_the_report(client, folder):
     figures = {card["id"]: card["figure"] for card in cards}
     error = figures["error-against-cost"]["data"][0]
     assert (error["x"], error["y"]) == ([6.0, 17.0, 19.0], [0.4, 0.2, 0.1])
-    assert [trace["name"] for trace in figures["queries-per-resolution"]["data"]] == ["5 points", "9 points"]
+    assert {trace["name"] for trace in figures["meshes"]["data"]} == {"5 points", "9 points"}
     unmeasured = client.json("/api/figures?run=flat")[0]
     assert (unmeasured["text"], unmeasured["figure"]) == ("Nothing has been measured yet.", None)
 
@@ -81,3 +88,5 @@ def test_queries_come_in_pages_the_newest_first(client, monkeypatch):
     (failed,) = client.json("/api/queries?run=first&status=failed")["rows"]
     assert failed["reason"] == "<script>alert(1)</script> no convergence"
     assert client.send("/api/queries?run=first&page=x").status == 400
+    dear = client.json("/api/queries?run=first&order=cost")["rows"]
+    assert [q["cost"] for q in dear] == [10.0, 1.0, 1.0, 1.0]

@@ -12,7 +12,7 @@ from mrafno.surrogate.operator import spectral
 from tests import small_surrogates
 
 
-@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("dim", [1, 2, 3])
 @pytest.mark.parametrize("name", ["ensemble", "point", "dropout", "sgld", "svi"])
 def test_every_kind_of_inference_predicts_as_the_surrogate(name, dim):
     surrogate = small_surrogates.surrogate(name, dim, "float64")

@@ -14,8 +14,9 @@ from mrafno.acquisition.baselines import allowed_levels
 from mrafno.acquisition.mesh_rule import level_errors, level_gains
 from mrafno.grids import Grid, resample
 from mrafno.run import Run
-from mrafno.run.chooser import Chooser, scoring_grid
+from mrafno.run.chooser import Chooser
 from mrafno.run.methods import METHODS
+from mrafno.run.scoring import scoring_grid
 from mrafno.tasks import get_task
 from tests import runs
 
@@ -117,7 +118,7 @@ def test_scores_are_given_what_is_told_but_not_learnt_and_what_runs(tmp_path):
 def test_a_large_pool_is_scored_in_pieces_like_a_whole(tmp_path, monkeypatch):
     with runs.ready(tmp_path / "run", members=4) as run:
         whole = run.chooser._predicted_grams(run.surrogate, np.arange(12))
-        monkeypatch.setattr("mrafno.run.chooser._CHUNK", 5)
+        monkeypatch.setattr("mrafno.run.chooser.GROUP", 5)
         pieces = run.chooser._predicted_grams(run.surrogate, np.arange(12))
         torch.testing.assert_close(pieces.gram, whole.gram, rtol=1e-4, atol=1e-6)
         assert whole.sizes == (9, 17)

@@ -73,7 +73,7 @@ def test_a_budget_below_the_first_simulations_is_refused_before_any(tmp_path):
 
 @pytest.fixture
 def solver(tmp_path):
-    file = tmp_path / "solver.py"
+    file = tmp_path / f"solver_{abs(hash(tmp_path))}.py"
     file.write_text("from tests.runs import tiny\ntask = tiny()\n")
     return f"{file}:task"
 
@@ -91,7 +91,9 @@ def test_a_dry_run_prints_the_plan_and_makes_nothing(solver, tmp_path):
     ]  # fmt: skip
     found = json.loads(mrafno(*call, "--json", "--out", tmp_path / "run").stdout)
     assert (found["first_cost"], found["left_for_choices"], found["most_choices"]) == (29.0, 11.0, {"9": 11, "17": 2})
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == ["solver.py"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == [
+        solver.split("/")[-1].removesuffix(":task")
+    ]
 
 
 def test_a_budget_that_is_too_small_leaves_no_run_behind(solver, tmp_path):

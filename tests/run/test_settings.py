@@ -12,7 +12,7 @@ from mrafno.run.settings import RunSettings
 
 def test_the_defaults_are_those_of_the_experiments():
     settings = RunSettings().resolved(levels=2, few=False, builtin=True)
-    assert (settings.pool, settings.initial, settings.test, settings.members) == (990, 10, 200, 5)
+    assert (settings.pool, settings.initial, settings.test, settings.members) == (None, 10, 200, 5)
     assert (settings.batch, settings.schedule, settings.alpha) == (1, "exp", 0.01)
 
 
@@ -46,7 +46,6 @@ def test_a_name_like_no_other_tells_all():
     ("name", "values"),
     [
         ("pool", (0, -1, 1.5, "3", True, None)),
-        # A single example of a level is too few to learn from.
         ("initial", (0, -1, True, (0, 0), ())),
         ("test", (-1, 0.5)),
         ("test_seed", (-1, 0.5, None)),

@@ -14,6 +14,8 @@ SMALL = {
     "darcy3": {"resolutions": ((4, 4), (6, 6), (8, 8))},
     "diffusion": {"resolutions": ((5, 6), (9, 11))},
     "navier-stokes": {"resolutions": ((6, 6), (12, 12)), "frames": 2, "final_time": 1.0},
+    "burgers-parameters": {"resolutions": (9, 17), "viscosities": (0.05, 0.5)},
+    "diffusion3d": {"resolutions": ((3, 4, 3), (6, 5, 4))},
 }
 
 
@@ -39,7 +41,7 @@ def test_the_first_ten_of_a_hundred_are_the_ten(name):
 def test_any_number_of_resolutions(name, count):
     sizes = (8, 10, 12, 14, 16)[:count]
     settings = {k: v for k, v in SMALL[name].items() if k != "resolutions"}
-    resolutions = sizes if name == "burgers" else [(n, n) for n in sizes]
+    resolutions = [(n,) * len(TASKS[name](**SMALL[name]).layout) for n in sizes]
     task = get_task(name, resolutions=resolutions, **settings)
     assert task.levels == len(task.costs) == count
     assert task.costs[0] == 1.0
@@ -132,7 +134,7 @@ def test_bad_costs_are_refused(costs):
 
 
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.parametrize("resolutions", [(), ((8, 8, 8), (9, 9, 9)), "ab", (33, (33, 33)), ((1, 1), (8, 8)), (16, 8)])
+@pytest.mark.parametrize("resolutions", [(), ((8,) * 4, (9,) * 4), "ab", (33, (33, 33)), ((1, 1), (8, 8)), (16, 8)])
 def test_bad_resolutions_are_refused(name, resolutions):
     with pytest.raises(TaskError, match=r"resolutions|axes"):
         get_task(name, resolutions=resolutions)
@@ -161,7 +163,10 @@ def test_identity_depends_on_all_that_determines_numbers(task):
     same = get_task(task.name, **SMALL[task.name])
     assert task.identity == same.identity
     assert get_task(task.name, costs=range(1, task.levels + 1), **SMALL[task.name]).identity == task.identity
-    changed = [get_task(task.name, **SMALL[task.name], **{k: 2 * v}).identity for k, v in _changeable(task).items()]
+    changed = [
+        get_task(task.name, **SMALL[task.name], **{k: np.multiply(2, v).tolist()}).identity
+        for k, v in _changeable(task).items()
+    ]
     changed.append(get_task(task.name, **{**SMALL[task.name], "resolutions": task.resolutions[1:]}).identity)
     assert len({task.identity, *changed}) == 1 + len(changed)
 

@@ -140,7 +140,10 @@ class Context:
         return self.feature_map(self._rows(candidates), self.level(level))
 
     def grams(self) -> "PoolGrams":
-        """Gram matrices of the whole pool at every level; see :mod:`mrafno.acquisition.information`."""
+        """Gram matrices ``(pool, R, S, S)``: of candidates, targets and running queries; others may be zero.
+
+        See :mod:`mrafno.acquisition.information`.
+        """
         if self.pool_grams is None:
             raise AcquisitionError("context: there are no Gram matrices.")
         return self.pool_grams()

@@ -7,7 +7,7 @@ Commands import what they need when they run, so that ``--help`` is fast. A new 
 May import every other package; nothing imports it.
 """
 
-from mrafno.cli import ask_tell, dashboard, export, inspect, run, study
+from mrafno.cli import ask_tell, dashboard, export, inspect, mend, run, study
 from mrafno.cli.program import app, main
 
-__all__ = ["app", "ask_tell", "dashboard", "export", "inspect", "main", "run", "study"]
+__all__ = ["app", "ask_tell", "dashboard", "export", "inspect", "main", "mend", "run", "study"]

@@ -1,6 +1,7 @@
 """Commands for simulations outside of mrafno: ask for inputs, tell outputs."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 Seconds = Annotated[float | None, typer.Option(metavar="S", help="How long it took.")]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why there is no output.", show_default=False)]
+
+_NOTHING_AGAIN = "nothing to hand out again: all that was asked was delivered, or answered. For all that wait: --all."
 
 
 @app.command(epilog="Example: `mrafno ask runs/own -n 4 --to inputs`")
@@ -37,6 +40,13 @@ def ask(
     wait: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="How long to wait while another process holds the run.")
     ] = 60.0,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Hand out queries that were asked before and not delivered; nothing is chosen."),
+    ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="With --again: all that wait for an answer, also those that were delivered.")
+    ] = False,
 ) -> None:
     """Ask which simulations to run next: writes inputs as .npy files and prints a JSON list of queries.
 
@@ -53,7 +63,9 @@ def ask(
     from mrafno.storage.layout import ASKED
 
     ways = options.checked_count(count)
-    with Run.open(folder, method=_method(folder, method), wait=wait) as run:
+    if every and not again:
+        raise typer.BadParameter("it goes with --again.", param_hint="--all")
+    with Run.open(folder, method=None if again else _method(folder, method), wait=wait) as run:
         place = folder / ASKED if to is None else to
         try:
             make_folder(place.absolute())
@@ -62,12 +74,18 @@ def ask(
                 f"ask: the folder {place} cannot be made ({error.strerror}). Choose another with --to."
             ) from error
         with Console(stderr=True).status("choosing") as status:  # prints on a terminal only
-            queries = run.ask(
-                number, budget=budget, count=ways, watch=lambda done, *_: status.update(f"training {100 * done:.0f} %")
-            )
+            if again:
+                queries = run.undelivered(delivered=every)[:number]
+            else:
+                training = "training {:.0f} %"
+                queries = run.ask(
+                    number, budget=budget, count=ways, watch=lambda done, *_: status.update(training.format(100 * done))
+                )
         typer.echo(json.dumps([_query_json(run, query, place) for query in queries], indent=2))
+        sys.stdout.flush()
+        run.session.deliver([query.id for query in queries])
         if not queries:
-            print_stderr(_nothing_to_ask(run))
+            print_stderr(_NOTHING_AGAIN if again else _nothing_to_ask(run))
 
 
 def _method(folder: Path, text: str | None) -> "Method | None":

@@ -63,7 +63,9 @@ def show(
     lock = lock_state(folder / LOCK)
     waiting = [message.query for message in untaken(folder, state)]
     if as_json:
-        more = {"untaken": waiting, "refused": state.refused} | ({"damage": damage} if damaged else {})
+        undelivered = [query.id for query in state.running if not query.delivered and query.id not in waiting]
+        more = {"untaken": waiting, "undelivered": undelivered, "refused": state.refused}
+        more |= {"damage": damage} if damaged else {}
         typer.echo(json.dumps(state.as_json(lock) | more))
         return
     Console().print(run_table(state, folder, lock, waiting))

@@ -1,6 +1,7 @@
 """The program: options for all commands, errors and exit codes.
 
-Exit codes: 0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 130 interrupted.
+Exit codes: 0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 4 a run's files are damaged; 130
+interrupted.
 """
 
 import re
@@ -15,17 +16,19 @@ from mrafno.errors import FailuresError, MrafnoError
 
 #: Too many simulations failed.
 FAILURES = 3
+#: Something in a run's directory is damaged.
+DAMAGED = 4
 #: After Ctrl-C, as in every shell.
 INTERRUPTED = 130
 
 #: Order of the commands in ``--help``; others follow.
 _ORDER = (
     *("run", "resume", "show", "compare", "report", "dashboard", "predict", "export"),
-    *("create", "ask", "tell", "fail", "abandon", "tasks"),
+    *("create", "ask", "tell", "fail", "abandon", "check", "repair", "tasks"),
 )
 
 _EPILOG = """
-[bold]Exit codes:[/] 0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 130 interrupted (Ctrl-C).
+[bold]Exit codes:[/] 0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 4 damaged files; 130 interrupted (Ctrl-C).
 
 [bold]To begin:[/] `mrafno tasks`, then `mrafno run burgers --out runs/first --steps 20`, then `mrafno show runs/first`.
 """

@@ -18,7 +18,7 @@ NOTE = Flag(name="note", kind=str, value="", help="How alpha and the like were c
 #: Flags of every study of active learning.
 ACTIVE = (
     Flag(
-        name="task", kind=str, value="burgers", help="burgers, darcy, darcy3, diffusion or navier-stokes."
+        name="task", kind=str, value="burgers", help="burgers, darcy, darcy3, diffusion, ..., see mrafno tasks."
     ),
     Flag(name="seeds", kind=int, min=1, default="3, quick 2", help="Runs of each method: seeds 0 to N-1."),
     Flag(name="first_seed", kind=int, min=0, value=0, help="The first seed."),

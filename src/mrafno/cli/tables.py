@@ -50,6 +50,10 @@ def run_table(state: RunState, folder: Path, lock: LockState = "free", untaken: 
     if running := [q for q in state.running if q.id not in untaken]:
         waiting = _listed([f"{q.id} ({now.meshes[q.level]})" for q in running])
         rows.append(("running", waiting) if lock == "held" else ("asked", f"{waiting}; not answered"))
+        lost = [q.id for q in running if not q.delivered]
+        if lost and lock != "held":
+            what = "`mrafno ask --again` hands them out, `mrafno resume` simulates them"
+            rows.append(("again", f"{_listed(lost)}; asked and not delivered: {what}"))
     if untaken:
         rows.append(("inbox", f"{_listed(untaken)}; answered, and taken in when the run is asked or resumed"))
     if state.refused:

@@ -4,12 +4,14 @@
 
     runs.py      finds runs and reads them, again only when their ledgers grew
     views.py     content of the page for a run, as JSON values
-    examples.py  one example: input, truth, prediction and spread
+    examples.py  one input: what was simulated of it, prediction and spread
+    maps.py      the map of a run's inputs
     site.py      responses by address
     server.py    HTTP: access checks, headers, compression
     static/      the page itself
 
-It writes nothing, and reads nothing outside the folder. May import ``run`` (its readers), ``plot`` and ``report``.
+It writes nothing unless it is started with control, and reads nothing outside the folder. May import ``run`` (its
+readers), ``plot`` and ``report``.
 """
 
 from mrafno.dashboard.server import Server

@@ -1,4 +1,7 @@
-"""One example of a run: its input, its output, and the prediction of the surrogate's last checkpoint."""
+"""One input of a run: what was simulated of it, and the prediction of the surrogate's last checkpoint.
+
+The input is that of a query, shown on the query's mesh, or a candidate of the pool, shown on every mesh.
+"""
 
 import os
 import threading
@@ -21,63 +24,116 @@ _KEPT = 64
 
 
 @dataclass(frozen=True)
+class _Mesh:
+    """What is known on one mesh: output ``(channels, *grid)``, prediction, and the query."""
+
+    level: int
+    output: Array | None
+    prediction: Prediction | None
+    query: QueryRecord | None
+
+
+@dataclass(frozen=True)
 class _Known:
-    """What is known of a query: its input, output and prediction, each ``(channels, *grid)``, and a note."""
+    """What is known of an input ``(channels, *grid)``, which is on the grid of a level."""
 
     reader: RunReader
-    query: QueryRecord
+    about: dict[str, Any]
     f: Array
-    y: Array | None
-    prediction: Prediction | None
+    level: int
+    meshes: tuple[_Mesh, ...]
     note: str
-    before: str | None
-    after: str | None
 
 
 class Examples:
-    """Examples as JSON values; arrays are cached while the checkpoint is the same."""
+    """Examples as JSON values; arrays are cached while the checkpoint and the answers are the same."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], tuple[object, _Known]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str | int], tuple[object, _Known]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def version(self, run: WatchedRun, id: str) -> tuple[object, ...]:
-        """What the figures of a query depend on: its answer, and the checkpoint."""
+    def version(self, run: WatchedRun, of: str | int) -> tuple[object, ...]:
+        """What the figures depend on: the answers, and the checkpoint."""
         with run.reading() as reader:
-            query = reader.state.queries.get(id)
-            return (query and query.status, query and query.answered, checkpoint_version(run))
+            found = _queries(reader, of)
+            return (*((q.id, q.status, q.answered) for q in found), checkpoint_version(run))
 
-    def get(self, run: WatchedRun, id: str, channel: int = -1, at: Sequence[int] = ()) -> dict[str, Any] | None:
-        """The example of a query, None if it is unknown.
+    def get(self, run: WatchedRun, of: str | int, channel: int = -1, at: Sequence[int] = ()) -> dict[str, Any] | None:
+        """The example of a query, by its id, or of a candidate, by its row; None if it is unknown.
 
         Args:
             channel: of several; by default the last.
             at: the point on each axis after the second; by default the middle.
         """
-        known = self._known(run, id)
+        known = self._known(run, of)
         return None if known is None else _described(known, channel, at)
 
-    def _known(self, run: WatchedRun, id: str) -> _Known | None:
-        key, version = (run.name, id), self.version(run, id)
+    def _known(self, run: WatchedRun, of: str | int) -> _Known | None:
+        key, version = (run.name, of), self.version(run, of)
         with self._lock:
             if key in self._kept and self._kept[key][0] == version:
                 return self._kept[key][1]
-        with run.reading() as reader:
-            query = reader.state.queries.get(id)
-            if query is None:
-                return None
-            f, y = reader.input(query), reader.output(query)
-            same = [q.id for q in reader.state.of_kind(query.kind)]
-        prediction, note = _predicted(run, reader, f, query.level)
-        place = same.index(id)
-        before, after = ([None, *same][place], [*same, None][place + 1])
-        made = _Known(reader, query, f, y, prediction, note, before, after)
+        made = _of_query(run, of) if isinstance(of, str) else _of_candidate(run, of)
+        if made is None:
+            return None
         with self._lock:
             self._kept[key] = version, made
             self._kept.move_to_end(key)
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return made
+
+
+def _queries(reader: RunReader, of: str | int) -> list[QueryRecord]:
+    """The queries with this id, or of this candidate."""
+    if isinstance(of, str):
+        query = reader.state.queries.get(of)
+        return [] if query is None else [query]
+    return [q for q in reader.state.of_kind("pool") if q.row == of]
+
+
+def _of_query(run: WatchedRun, id: str) -> _Known | None:
+    with run.reading() as reader:
+        query = reader.state.queries.get(id)
+        if query is None:
+            return None
+        f, y = reader.input(query), reader.output(query)
+        same = [q.id for q in reader.state.of_kind(query.kind)]
+        place = same.index(id)
+        before, after = [None, *same][place], [*same, None][place + 1]
+        about = {**about_query(reader, query), "before": before, "after": after, "input": None}
+        if query.kind == "pool":
+            about["input"] = query.row
+    prediction, note = _predicted(run, reader, f, query.level)
+    return _Known(reader, about, f, query.level, (_Mesh(query.level, y, prediction, query),), note)
+
+
+def _of_candidate(run: WatchedRun, row: int) -> _Known | None:
+    with run.predicting:  # inputs of a built-in task are drawn again, which may take long
+        with run.reading() as reader:
+            finest = len(reader.grids) - 1
+        if not 0 <= row < len(reader.inputs.pool):
+            return None
+        f = reader.inputs.pool[row]
+        restricted = [reader.task.restrict(f[None], level)[0] for level in range(finest + 1)]
+    with run.reading() as reader:
+        queries = _queries(reader, row)
+        outputs = {q.level: (reader.output(q), q) for q in queries if q.status == "told"}
+        order = [q.row for q in reader.state.of_kind("pool", "told", "running")]
+    note, meshes = "", []
+    for level, here in enumerate(restricted):
+        prediction, note = _predicted(run, reader, here, level)
+        output, query = outputs.get(level, (None, None))
+        meshes.append(_Mesh(level, output, prediction, query))
+    place = order.index(row) if row in order else None
+    about = {
+        "id": f"candidate {row}", "kind": "candidate", "step": None, "mesh": "", "status": "", "reason": None,
+        "input": row,
+        "before": None if not place else order[place - 1],
+        "after": None if place is None or place + 1 == len(order) else order[place + 1],
+        "queries": [about_query(reader, query) for query in queries],
+    }  # fmt: skip
+    return _Known(reader, about, f, finest, tuple(meshes), note)
 
 
 def checkpoint_version(run: WatchedRun) -> Version:
@@ -89,7 +145,7 @@ def _predicted(run: WatchedRun, reader: RunReader, f: Array, level: int) -> tupl
     """The checkpoint's prediction of one input, and a sentence about it; the lock of the ledger is not held."""
     # The surrogate needs the first line of the ledger only, so other threads may read the ledger meanwhile.
     with run.predicting:
-        if _has_links(run):
+        if has_links(run):
             return None, "The checkpoint has symbolic links, which are not followed."
         try:
             prediction = reader.predict(f[None], level)
@@ -100,7 +156,8 @@ def _predicted(run: WatchedRun, reader: RunReader, f: Array, level: int) -> tupl
         return prediction, f"The prediction is that of the checkpoint after fit {reader.surrogate.fits}."
 
 
-def _has_links(run: WatchedRun) -> bool:
+def has_links(run: WatchedRun) -> bool:
+    """Whether a checkpoint has symbolic links, which are not followed."""
     folder = run.folder / CHECKPOINT
     try:
         with os.scandir(folder) as entries:
@@ -112,18 +169,13 @@ def _has_links(run: WatchedRun) -> bool:
 def _described(known: _Known, channel: int, at: Sequence[int]) -> dict[str, Any]:
     from mrafno.plot.axes import Axes  # late: plotly takes a second to import
     from mrafno.plot.bundle import figure_json
-    from mrafno.plot.fields import example_panels
+    from mrafno.plot.fields import MeshView, example_panels, mesh_panels
     from mrafno.plot.panel import separate
 
-    reader, query, y = known.reader, known.query, known.y
+    reader = known.reader
     f, parameters = reader.split(known.f)
-    prediction = known.prediction
-    mean, std = (None, None) if prediction is None else (prediction.mean[0], prediction.std[0])
-    sentences = [known.note]
-    if y is not None and mean is not None:
-        sentences.insert(0, f"Relative L2 error {float(reader.errors(mean[None], y[None])[0]):.4g}.")
-    axes = Axes.of(reader.state.task, reader.grids[query.level])
-    channels = max(len(f), 1 if y is None else len(y), int(reader.state.task["out_channels"]))
+    axes = Axes.of(reader.state.task, reader.grids[known.level])
+    channels = max(len(f), int(reader.state.task["out_channels"]))
     channel = channel if 0 <= channel < channels else channels - 1
     sizes = axes.grid.shape[2:]
     places = [
@@ -131,12 +183,21 @@ def _described(known: _Known, channel: int, at: Sequence[int]) -> dict[str, Any]
         for place, size in zip([*at, *(-1,) * len(sizes)], sizes, strict=False)
     ]
     frame = axes.frame(channel, places, channels)
-    pictures = separate(example_panels(axes, f, y, mean, std), [frame])
+    views = [
+        MeshView(
+            reader.meshes[mesh.level], Axes.of(reader.state.task, reader.grids[mesh.level]), mesh.output,
+            None if mesh.prediction is None else mesh.prediction.mean[0],
+            None if mesh.prediction is None else mesh.prediction.std[0],
+        )
+        for mesh in known.meshes
+    ]  # fmt: skip
+    if known.about["kind"] == "candidate":
+        panels = mesh_panels(axes, f, views)
+    else:
+        panels = example_panels(axes, f, views[0].truth, views[0].mean, views[0].std)
     return {
-        **about_query(reader, query),
-        "before": known.before,
-        "after": known.after,
-        "text": " ".join(sentences),
+        **known.about,
+        "text": " ".join([*_errors(known, views), known.note]),
         "parameters": [{"name": name, "value": value} for name, value in parameters.items()],
         "channel": channel,
         "channels": channels,
@@ -145,5 +206,18 @@ def _described(known: _Known, channel: int, at: Sequence[int]) -> dict[str, Any]
             for name, size, place in zip(axes.labels[2:], sizes, places, strict=True)
         ],
         "frame": frame.label,
-        "panels": [{"heading": heading, "figure": figure_json(figure)} for heading, figure in pictures],
+        "panels": [
+            {"heading": heading, "figure": figure_json(figure)} for heading, figure in separate(panels, [frame])
+        ],
     }
+
+
+def _errors(known: _Known, views: Sequence[Any]) -> list[str]:
+    """Sentences with the relative errors, where there is a truth."""
+    found = []
+    for mesh, view in zip(known.meshes, views, strict=True):
+        if mesh.output is not None and view.mean is not None:
+            error = float(known.reader.errors(view.mean[None], mesh.output[None])[0])
+            where = "" if len(known.meshes) == 1 else f" on {view.name}"
+            found.append(f"Relative L2 error{where} {error:.4g}.")
+    return found

@@ -14,11 +14,13 @@ from pathlib import Path
 from mrafno.dashboard.views import Row, blank_row, row
 from mrafno.errors import LedgerError, MrafnoError
 from mrafno.run.reader import RunReader
-from mrafno.storage.layout import LEDGER, LOCK
+from mrafno.storage.layout import LEDGER, LOCK, NOTES, STATUS
 from mrafno.storage.lock import LockState, lock_state
 
 #: Identifies the content of a file; None if there is no file.
 Version = tuple[int, ...] | None
+#: Identifies a ledger, the state of its lock, the driver's status and the notes.
+Standpoint = tuple[Version, LockState, Version, Version]
 #: Depth of the search for runs below the folder.
 DEPTH = 5
 #: Least seconds between two searches for runs, absolute and as a multiple of the duration of a search.
@@ -51,7 +53,7 @@ class WatchedRun:
         self._reader: RunReader | None = None
         self._problem: MrafnoError | None = None
         self._seen: Version = None
-        self._row: tuple[tuple[Version, LockState], Row] | None = None
+        self._row: tuple[Standpoint, Row] | None = None
 
     @property
     def version(self) -> Version:
@@ -62,6 +64,11 @@ class WatchedRun:
     def lock(self) -> LockState:
         """Whether a process advances it; the ledger alone does not show that a process was killed."""
         return lock_state(self.folder / LOCK)
+
+    @property
+    def standpoint(self) -> Standpoint:
+        """Changes with everything that a row and the key figures are made of."""
+        return self.version, self.lock, file_version(self.folder / STATUS), file_version(self.folder / NOTES)
 
     @contextmanager
     def reading(self) -> Iterator[RunReader]:
@@ -75,7 +82,7 @@ class WatchedRun:
         Args:
             read: whether to read new events.
         """
-        now = self.version, self.lock
+        now = self.standpoint
         known = self._row is not None and self._row[0] == now
         if not known and read and self._lock.acquire(blocking=False):
             try:

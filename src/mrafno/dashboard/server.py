@@ -1,11 +1,14 @@
 """HTTP for the dashboard, on the standard library's server: access checks, headers, compression.
 
-Only GET and HEAD are allowed. Against DNS rebinding, where another site's name resolves to 127.0.0.1, the Host header
-must be a name of this server. The Content-Security-Policy allows the page to load nothing from other hosts.
+Only GET and HEAD are allowed, unless the server was made with control. Then a POST must have the server's token, which
+is in the address that it prints, and come from its own page: Origin and Host must be the same. Against DNS rebinding,
+where another site's name resolves to 127.0.0.1, the Host header must be a name of this server. The
+Content-Security-Policy allows the page to load nothing from other hosts. Connections are capped.
 """
 
 import contextlib
 import ipaddress
+import secrets
 import socket
 import sys
 import threading
@@ -21,7 +24,7 @@ from mrafno.errors import MrafnoError
 _HEADERS = {
     # Nothing from other hosts, and no inline scripts. Inline styles are needed by plotly.js.
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -32,6 +35,10 @@ _HEADERS = {
 }
 #: Shorter bodies are not compressed.
 _COMPRESS = 1000
+#: Connections at a time, and the longest body of a POST.
+_CONNECTIONS, _LONGEST = 64, 50_000
+#: Name of the header with the token.
+_TOKEN = "X-Mrafno-Token"
 
 
 class Server(ThreadingHTTPServer):
@@ -41,14 +48,17 @@ class Server(ThreadingHTTPServer):
         folder: where the runs are, at any depth.
         host: the address to listen on; one that other machines can reach gives them access without a password.
         port: 0 for any free one.
+        control: allow whoever has the token to pause and stop runs, and to write notes.
     """
 
     daemon_threads = True
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 8765) -> None:
-        self.site = Site(folder)
+    def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 8765, *, control: bool = False) -> None:
+        self.site = Site(folder, control=control)
+        self.token = secrets.token_urlsafe(24) if control else ""
+        self._slots = threading.BoundedSemaphore(_CONNECTIONS)
         self.host = host
         if ":" in host:
             self.address_family = socket.AF_INET6
@@ -74,6 +84,11 @@ class Server(ThreadingHTTPServer):
         return f"http://{f'[{host}]' if ':' in host else host}:{self.server_port}/"
 
     @property
+    def page(self) -> str:
+        """The address for a browser; with control it has the token, in the part that browsers do not send."""
+        return f"{self.url}#token={self.token}" if self.token else self.url
+
+    @property
     def local(self) -> bool:
         """Whether only this machine can reach it."""
         return _is_loopback(str(self.server_address[0]))
@@ -85,6 +100,23 @@ class Server(ThreadingHTTPServer):
             return True
         # A public server is addressed by IP or machine name, which no other site can use as its own name.
         return not self.local and (_is_address(name) or name in _machine_names())
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begin a connection; one too many is closed with a short answer."""
+        if self._slots.acquire(blocking=False):
+            super().process_request(request, client_address)
+            return
+        with contextlib.suppress(OSError):
+            request.settimeout(1)
+            request.sendall(b"HTTP/1.1 503 Too many connections\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """One connection, in its own thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
 
     def warm_up(self) -> None:
         """Import plotly and torch in the background, which takes seconds."""
@@ -109,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = f"mrafno/{__version__}"
     sys_version = ""
-    timeout = 60
+    timeout = 30
     #: Buffer headers and body into one packet, and do not delay small packets.
     wbufsize = -1
     disable_nagle_algorithm = True
@@ -127,6 +159,23 @@ class _Handler(BaseHTTPRequestHandler):
                 print(f"dashboard: {self.path!r}: {type(error).__name__}: {error}", file=sys.stderr)
                 answer = Answer(500, "json", b'{"problem":"Internal error; see the output of the server."}')
             self._send(answer)
+
+    def do_POST(self) -> None:
+        """Act for whoever has the token, if the server was made with control."""
+        host, length = self.headers.get("Host", ""), self.headers.get("Content-Length", "")
+        token = self.headers.get(_TOKEN, "").encode()
+        if not self.server.token:
+            self._refuse(405, "Only GET and HEAD are allowed.")
+        elif not self.server.answers_to(host) or self.headers.get("Origin", "") != f"http://{host}":
+            self._refuse(403, "Requests must come from the page of this server.")
+        elif not secrets.compare_digest(token, self.server.token.encode()):
+            self._refuse(403, "Open the page by the address that the server printed, which has a token.")
+        elif self.headers.get("Content-Type", "") != "application/json":
+            self._refuse(400, "The request must be JSON.")
+        elif not (length.isascii() and length.isdigit() and len(length) < 8 and int(length) <= _LONGEST):
+            self._refuse(413, "The request is too long.")
+        else:
+            self._send(self.server.site.act(self.path, self.rfile.read(int(length))))
 
     def do_HEAD(self) -> None:
         """Respond without the body."""

@@ -4,13 +4,20 @@
 ``/``                           the page
 ``/static/NAME``                its files, and those that draw figures
 ``/api/runs``                   the list
+``/api/overlay?run=A&run=B``    a figure of the errors of several runs
 ``/api/run?run=NAME``           key figures of a run, running queries, settings
 ``/api/figures?run=NAME``       the report's figures
-``/api/queries?run=NAME``       a page of its queries; also ``kind``, ``status`` and ``page``
-``/api/example?run=NAME``       one example, ``query=ID``; also ``channel`` and ``at``
+``/api/queries?run=NAME``       a page of its queries; also ``kind``, ``status``, ``order`` and ``page``
+``/api/map?run=NAME``           the map of its inputs
+``/api/example?run=NAME``       one input, ``query=ID`` or ``input=ROW``; also ``channel`` and ``at``
+``/api/control``  (POST)        a request to a run's driver: ``run``, and ``request``
+``/api/notes``    (POST)        a person's note of a run: ``run``, ``note``, ``tags``
 ==============================  =====================================================================
+
+POST is for a dashboard that was started with control, and for whoever has its token; see :mod:`.server`.
 """
 
+import contextlib
 import hashlib
 import json
 import secrets
@@ -25,13 +32,19 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from mrafno.dashboard.examples import Examples
+from mrafno.dashboard.maps import Maps
 from mrafno.dashboard.runs import Runs, Version, WatchedRun
-from mrafno.dashboard.views import blank_row, figures, overview, queries
+from mrafno.dashboard.views import blank_row, figures, overlay, overview, queries
 from mrafno.errors import MrafnoError
 from mrafno.plot.bundle import figures_js, plotly_js
+from mrafno.run.control import ask_driver
+from mrafno.run.notes import write_notes
+from mrafno.run.reader import RunReader
 
 #: Seconds that a request of the list spends on reading new events; the rest is read by the next one.
 _READ_SECONDS = 0.5
+#: Most runs on one axis.
+_OVERLAID = 20
 #: Runs whose figures are cached.
 _FIGURES_KEPT = 16
 _TYPES = {
@@ -69,11 +82,12 @@ class Site:
 
     Args:
         folder: where the runs are.
+        control: whether runs can be paused and stopped, and notes written.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.runs = Runs(folder)
-        self._examples = Examples()
+    def __init__(self, folder: Path, *, control: bool = False) -> None:
+        self.runs, self.control = Runs(folder), control
+        self._examples, self._maps = Examples(), Maps()
         # The tags of another server for the same files must differ, since its responses may.
         self._salt = secrets.token_hex(4)
         self._figures: dict[str, tuple[Version, bytes]] = {}
@@ -87,7 +101,8 @@ class Site:
         """
         try:
             parts = urlsplit(target)
-            asked = {key: values[-1] for key, values in parse_qs(parts.query, max_num_fields=10).items()}
+            given = parse_qs(parts.query, max_num_fields=2 * _OVERLAID)
+            asked = {key: values[-1] for key, values in given.items()}
         except ValueError:
             return _problem(400, "Invalid address.")
         path = parts.path if not (parts.scheme or parts.netloc) else ""
@@ -99,6 +114,8 @@ class Site:
             return _known(found, known) if found else _problem(404, "Unknown file.")
         if path == "/api/runs":
             return self._list(known)
+        if path == "/api/overlay":
+            return self._overlay(given.get("run", []), known)
         view = self._views.get(path)
         if view is None:
             return _problem(404, "Unknown address.")
@@ -117,6 +134,7 @@ class Site:
             "/api/figures": self._figures_view,
             "/api/queries": self._queries,
             "/api/example": self._example,
+            "/api/map": self._map,
         }
 
     def _list(self, known: str | None) -> Answer:
@@ -126,13 +144,14 @@ class Site:
             "folder": str(self.runs.folder),
             "runs": [row for row, _ in rows],
             "unread": sum(not current for _, current in rows),
+            "control": self.control,
         }
         body = _encoded(content)
         return _known(Answer(200, "json", body, self._tag(body)), known)
 
     def _run(self, run: WatchedRun, asked: dict[str, str], known: str | None) -> Answer:
         del asked
-        tag = self._tag("run", run.version, run.lock)
+        tag = self._tag("run", run.standpoint)
         if tag == known:
             return Answer(304, "json", b"", tag)
         try:
@@ -140,7 +159,40 @@ class Site:
                 content = overview(run.name, reader)
         except MrafnoError as error:
             content = {**blank_row(run.name, str(error))}
-        return Answer(200, "json", _encoded(content), tag)
+        return Answer(200, "json", _encoded({**content, "control": self.control}), tag)
+
+    def _overlay(self, names: list[str], known: str | None) -> Answer:
+        found = [run for name in dict.fromkeys(names[:_OVERLAID]) if (run := self.runs.get(name)) is not None]
+        tag = self._tag("overlay", [(run.name, run.version) for run in found])
+        if tag == known:
+            return Answer(304, "json", b"", tag)
+        with contextlib.ExitStack() as stack:
+            # Always in the same order, so that two requests cannot wait for each other.
+            readers = {run.name: _readable(run, stack) for run in sorted(found, key=lambda run: run.name)}
+            shown = {run.name: reader for run in found if (reader := readers[run.name]) is not None}
+            figure = overlay(shown)
+        return Answer(200, "json", _encoded({"figure": figure}), tag)
+
+    def act(self, target: str, body: bytes) -> Answer:
+        """The response to a POST from whoever may control the runs."""
+        try:
+            values = json.loads(body)
+            run = self.runs.get(str(values["run"]))
+            if run is None:
+                return _problem(404, "Unknown run.")
+            if target == "/api/control":
+                ask_driver(run.folder, str(values["request"]))
+            elif target == "/api/notes":
+                write_notes(run.folder, values["note"], values["tags"])
+            else:
+                return _problem(404, "Unknown address.")
+        except MrafnoError as error:
+            return _problem(409, str(error))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return _problem(400, "The request makes no sense.")
+        except OSError as error:
+            return _problem(503, f"The run's folder cannot be written to ({error.strerror}).")
+        return Answer(200, "json", b"{}")
 
     def _figures_view(self, run: WatchedRun, asked: dict[str, str], known: str | None) -> Answer:
         del asked
@@ -163,27 +215,35 @@ class Site:
         if not (page.isascii() and page.isdigit() and len(page) < 10):
             return _problem(400, "page must be a number.")
         with run.reading() as reader:
-            content = queries(reader, kind=asked.get("kind", ""), status=asked.get("status", ""), page=int(page))
+            chosen = {name: asked.get(name, "") for name in ("kind", "status", "order")}
+            content = queries(reader, **chosen, page=int(page))
         body = _encoded(content)
         return _known(Answer(200, "json", body, self._tag(body)), known)
 
     def _example(self, run: WatchedRun, asked: dict[str, str], known: str | None) -> Answer:
-        channel, id = asked.get("channel", ""), asked.get("query", "")
-        number, at = _whole(channel), [_whole(place) for place in asked.get("at", "").split(",")[:8]]
-        tag = self._tag("example", id, number, at, self._examples.version(run, id))
+        number, at = _whole(asked.get("channel", "")), [_whole(place) for place in asked.get("at", "").split(",")[:8]]
+        of: str | int = _whole(asked["input"]) if "input" in asked else asked.get("query", "")
+        tag = self._tag("example", of, number, at, self._examples.version(run, of))
         if tag == known:
             return Answer(304, "json", b"", tag)
-        content = self._examples.get(run, id, number, at)
+        content = self._examples.get(run, of, number, at)
         if content is None:
-            return _problem(404, "Unknown query.")
+            return _problem(404, "Unknown input." if "input" in asked else "Unknown query.")
         return Answer(200, "json", _encoded(content), tag)
+
+    def _map(self, run: WatchedRun, asked: dict[str, str], known: str | None) -> Answer:
+        del asked
+        tag = self._tag("map", self._maps.version(run))
+        if tag == known:
+            return Answer(304, "json", b"", tag)
+        return Answer(200, "json", _encoded({"card": self._maps.get(run)}), tag)
 
     def _tag(self, *parts: object) -> str:
         return f'"{hashlib.sha256(repr((self._salt, parts)).encode()).hexdigest()[:20]}"'
 
 
 #: Files of the page.
-STATIC = ("dashboard.css", "dashboard.js", "figures.js", "plotly.js")
+STATIC = ("dashboard.css", "page.js", "list.js", "run.js", "input.js", "start.js", "figures.js", "plotly.js")
 
 
 @cache
@@ -199,6 +259,14 @@ def page_file(name: str) -> Answer:
 def content_type(kind: str) -> str:
     """The Content-Type header of a kind of file."""
     return _TYPES[kind]
+
+
+def _readable(run: WatchedRun, stack: contextlib.ExitStack) -> RunReader | None:
+    """The run's reader until the stack is left; None if it cannot be read."""
+    try:
+        return stack.enter_context(run.reading())
+    except MrafnoError:
+        return None
 
 
 def _known(answer: Answer, known: str | None) -> Answer:

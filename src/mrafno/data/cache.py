@@ -94,6 +94,18 @@ def solve_examples(
     )  # fmt: skip
 
 
+def damaged_examples(identity: str, cache: Path | None = None) -> tuple[int, list[Path]]:
+    """How many simulations of a task are cached, and the files among them that are damaged.
+
+    Args:
+        identity: of the task.
+    """
+    folder = _Store(cache or default_cache(), identity).folder
+    assert folder is not None, "a task with an identity is cached"
+    files = sorted(folder.glob("*/*.npz"))
+    return len(files), [path for path in files if _values(path) is None]
+
+
 def _produce(
     task: Task,
     keys: list[str],
@@ -202,12 +214,8 @@ class _Store:
         path = self._path(key)
         if path is None:
             return None
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                values = np.asarray(file["values"], dtype=np.float64)
-        except Exception:  # zipfile and NumPy can raise anything for a damaged file
-            return None
-        return values if values.shape == shape else None
+        values = _values(path)
+        return values if values is not None and values.shape == shape else None
 
     def write(self, key: str, values: Array) -> None:
         path = self._path(key)
@@ -223,3 +231,12 @@ class _Store:
                 f"the example cache cannot be written: {error}. Free some space, or choose another folder with the "
                 "environment variable MRAFNO_CACHE."
             ) from error
+
+
+def _values(path: Path) -> Array | None:
+    """The array in a file of the cache; None if it is missing or damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return np.asarray(file["values"], dtype=np.float64)
+    except Exception:  # zipfile and NumPy can raise anything for a damaged file
+        return None

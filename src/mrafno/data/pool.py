@@ -1,5 +1,7 @@
 """The input functions of a run: those of its initial examples, its pool of candidates, and its test examples."""
 
+import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,9 +13,16 @@ from mrafno.errors import RunError
 from mrafno.grids import Array
 from mrafno.tasks.base import Task
 from mrafno.tasks.candidates import CandidateTask
+from mrafno.tasks.rows import DrawnRows, JoinedRows, Rows, SelectedRows, blocks, select
 
+logger = logging.getLogger(__name__)
+
+#: Candidates of a task that can draw any number of inputs.
+ENDLESS_POOL = 990
 #: Inputs are the same if they differ by less than this share of their largest value; points that are compared first.
 _SAME, _PROBES = 1e-6, 16
+#: Numbers in a pool of a built-in task above which its inputs are drawn when they are needed: 256 MB.
+_MOST_NUMBERS = 32_000_000
 
 
 @dataclass(frozen=True)
@@ -23,14 +32,15 @@ class PoolSizes:
     Attributes:
         initial: examples of every level to begin with, or of each level, imported ones included; those whose inputs
             are candidates are not among them.
-        pool: candidates; a task with fewer gives what it has.
+        pool: candidates; a task with fewer gives what it has. None for all that were given, and :data:`ENDLESS_POOL`
+            of a task that can draw any number.
         test: test examples on the finest level.
         test_seed: seed of the test inputs, of a task that can draw any number.
         imported: examples of each level that were simulated before; empty if there are none.
     """
 
     initial: int | tuple[int, ...]
-    pool: int
+    pool: int | None
     test: int
     test_seed: int
     imported: tuple[int, ...] = ()
@@ -51,7 +61,7 @@ class RunInputs:
     """
 
     initial: Array
-    pool: Array
+    pool: Rows
     test: Array
     imported: tuple[Array, ...] = ()
 
@@ -69,21 +79,14 @@ def draw(task: Task, sizes: PoolSizes, seed: int, imported: Sequence[Array] = ()
     """
     counts = [len(f) for f in imported]
     initial = len(replace(sizes, imported=tuple(counts)).initial_levels(task.levels))
-    if not isinstance(task, CandidateTask):
-        f = make_inputs(task, initial + sizes.pool + sum(counts), seed)
-        f = f[~_among(f, imported, task)][: initial + sizes.pool]
-        if seed == sizes.test_seed:
-            raise RunError(f"run: with seed {seed} the test examples would be the initial ones. Choose another seed.")
-        test = make_inputs(task, sizes.test, sizes.test_seed)
-        if same := int(_among(test, imported, task).sum()):
-            raise RunError(
-                f"run: {same} of the test inputs are among the imported examples. Choose another test_seed (now "
-                f"{sizes.test_seed}), so that no test example is trained on."
-            )
-        return RunInputs(f[:initial], f[initial:], test, tuple(imported))
-    f = task.sample(len(task.inputs), seed)
-    f = f[~_among(f, imported, task)]
-    have = len(f)
+    if not isinstance(task, CandidateTask) or task.inputs is None:
+        return _endless(task, sizes, seed, imported, initial)
+    rows: NDArray[np.int64] = np.random.default_rng(seed).permutation(len(task.inputs))
+    candidates = select(task.inputs, rows)
+    if any(counts):
+        rows = rows[~_among(candidates, imported, task)]
+        candidates = select(task.inputs, rows)
+    have = len(rows)
     if have < initial + sizes.test + 1:
         known = f" that are not among the imported examples ({len(task.inputs) - have} are)" if any(counts) else ""
         raise RunError(
@@ -91,33 +94,92 @@ def draw(task: Task, sizes: PoolSizes, seed: int, imported: Sequence[Array] = ()
             f"(initial={sizes.initial}, {task.levels} meshes), {sizes.test} test examples and a pool. Give more "
             "inputs, or lower initial or test."
         )
-    test_from = have - sizes.test
-    return RunInputs(f[:initial], f[initial:test_from][: sizes.pool], f[test_from:], tuple(imported))
+    return _divided(candidates, initial, sizes, imported)
 
 
-def _among(f: Array, imported: Sequence[Array], task: Task) -> NDArray[np.bool_]:
+def _endless(task: Task, sizes: PoolSizes, seed: int, imported: Sequence[Array], initial: int) -> RunInputs:
+    """Inputs of a task that can draw any number of them."""
+    pool = ENDLESS_POOL if sizes.pool is None else sizes.pool
+    if seed == sizes.test_seed:
+        raise RunError(f"run: with seed {seed} the test examples would be the initial ones. Choose another seed.")
+    f = _sampled(task, initial + pool + sum(map(len, imported)), seed)
+    if any(map(len, imported)):
+        f = select(f, np.flatnonzero(~_among(f, imported, task)))
+    test = np.asarray(_sampled(task, sizes.test, sizes.test_seed))
+    if same := int(_among(test, imported, task).sum()):
+        raise RunError(
+            f"run: {same} of the test inputs are among the imported examples. Choose another test_seed (now "
+            f"{sizes.test_seed}), so that no test example is trained on."
+        )
+    return RunInputs(f[:initial], _part(f, initial, initial + pool), test, tuple(imported))
+
+
+def _sampled(task: Task, n: int, seed: int) -> Rows:
+    """The first n inputs of a task; many large ones are drawn when they are needed."""
+    if isinstance(task, CandidateTask):
+        return task.sample(n, seed)
+    shape = (n, task.in_channels, *task.resolutions[-1])
+    if math.prod(shape) <= _MOST_NUMBERS:
+        return make_inputs(task, n, seed)
+    return DrawnRows(lambda indices: task.sample_at(indices, seed), shape)
+
+
+def _divided(f: Rows, initial: int, sizes: PoolSizes, imported: Sequence[Array]) -> RunInputs:
+    """Inputs that follow one another: initial ones, the pool, and from the end the test ones."""
+    test_from = len(f) - sizes.test
+    given = test_from - initial
+    kept = given if sizes.pool is None else min(sizes.pool, given)
+    pool = _part(f, initial, initial + kept)
+    return RunInputs(f[:initial], pool, f[test_from:], tuple(imported))
+
+
+def check_pool(task: Task, sizes: PoolSizes, inputs: RunInputs) -> None:
+    """Log a warning if a setting keeps fewer candidates than were given."""
+    if not isinstance(task, CandidateTask) or task.inputs is None or len(inputs.pool) != sizes.pool:
+        return
+    given = len(task.inputs) - len(inputs.initial) - len(inputs.test)
+    if given > len(inputs.pool):
+        logger.warning(
+            "%s: of %d inputs %d are initial and %d test examples; of the other %d the setting pool=%d keeps %d as "
+            "candidates. Leave pool out to keep all.",
+            task.name, len(task.inputs), len(inputs.initial), len(inputs.test), given, sizes.pool, len(inputs.pool),
+        )  # fmt: skip
+
+
+def _part(f: Rows, start: int, stop: int) -> Rows:
+    """Some rows that follow one another, of an array in memory a view."""
+    return f[start:stop] if isinstance(f, np.ndarray) else SelectedRows(f, np.arange(start, min(stop, len(f))))
+
+
+def _among(f: Rows, imported: Sequence[Array], task: Task) -> NDArray[np.bool_]:
     """Which of the inputs, on the finest grid, are among the imported ones, up to single precision: ``(n,)``."""
     found = np.zeros(len(f), dtype=bool)
     for level, known in enumerate(imported):
-        if not len(known) or not len(f):
+        if not len(known):
             continue
-        here = task.restrict(f, level).reshape(len(f), -1)
-        some = slice(None, None, max(1, here.shape[1] // _PROBES))
-        for one in known.reshape(len(known), -1):
-            close = _SAME * np.abs(one).max()
-            near = np.flatnonzero((np.abs(here[:, some] - one[some]) <= close).all(axis=1))
-            found[near[(np.abs(here[near] - one) <= close).all(axis=1)]] = True
+        for part, values in blocks(f):
+            found[part] |= same_inputs(task.restrict(values, level), known).any(axis=1)
     return found
 
 
-def stacked(inputs: RunInputs) -> Array:
-    """All inputs on the finest grid in one array, to be stored."""
-    return np.concatenate([inputs.initial, inputs.pool, inputs.test])
+def same_inputs(f: Array, known: Array) -> NDArray[np.bool_]:
+    """Which of ``(n, ...)`` are which of ``(m, ...)`` up to single precision: ``(n, m)``."""
+    here, found = f.reshape(len(f), -1), np.zeros((len(f), len(known)), dtype=bool)
+    some = slice(None, None, max(1, here.shape[1] // _PROBES))
+    for column, one in enumerate(known.reshape(len(known), -1)):
+        close = _SAME * np.abs(one).max()
+        near = np.flatnonzero((np.abs(here[:, some] - one[some]) <= close).all(axis=1))
+        found[near[(np.abs(here[near] - one) <= close).all(axis=1)], column] = True
+    return found
 
 
-def unstacked(values: Array, task: Task, sizes: PoolSizes, imported: Sequence[Array] = ()) -> RunInputs:
+def stacked(inputs: RunInputs) -> Rows:
+    """All inputs on the finest grid, one after another, to be stored."""
+    return JoinedRows([inputs.initial, inputs.pool, inputs.test])
+
+
+def unstacked(values: Rows, task: Task, sizes: PoolSizes, imported: Sequence[Array] = ()) -> RunInputs:
     """The inverse of :func:`stacked`."""
     counts = tuple(len(f) for f in imported)
     initial = len(replace(sizes, imported=counts).initial_levels(task.levels))
-    test_from = len(values) - sizes.test
-    return RunInputs(values[:initial], values[initial:test_from], values[test_from:], tuple(imported))
+    return _divided(values, initial, replace(sizes, pool=None), imported)

@@ -1,5 +1,6 @@
 """Predictions from files to files, and how reliable they are."""
 
+import contextlib
 import io
 from pathlib import Path
 from typing import Any
@@ -7,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from mrafno.data.dataset import Normaliser
-from mrafno.errors import CheckpointError, ExportError
+from mrafno.errors import CheckpointError, ExportError, LedgerError
 from mrafno.export.files import check_path, write_file
 from mrafno.grids import Array, Grid, Interpolation, resample
 from mrafno.parameters import ParameterValues
 from mrafno.plot.text import counted, mesh_name
 from mrafno.run.reader import RunReader
 from mrafno.storage.files import read_npy
-from mrafno.storage.layout import is_run
+from mrafno.storage.layout import CHECKPOINT, is_run
 from mrafno.surrogate import Surrogate
 
 #: Standard deviations that usual inputs reach, and the multiple of the training range that counts as far.
@@ -28,8 +29,12 @@ def open_surrogate(folder: Path) -> tuple[Surrogate, RunReader | None]:
     if not folder.is_dir():
         raise ExportError(f"export: there is no run at {folder}. Give the folder of a run or of a checkpoint.")
     if not is_run(folder):
+        inside = folder / CHECKPOINT
+        return Surrogate.load(inside if inside.is_dir() else folder), None
+    try:
+        run = RunReader(folder)
+    except LedgerError:  # the checkpoint needs nothing of it
         return Surrogate.load(folder), None
-    run = RunReader(folder)
     surrogate = run.surrogate
     if surrogate is None and run.trouble:
         raise CheckpointError(run.trouble)
@@ -72,6 +77,8 @@ def predict_file(
         kind: Interpolation = "linear" if run is None else run.state.task["interpolation"]
         f = resample(f, Grid(f.shape[2:], layout), Grid(grid, layout), kind)
     doubts = _warnings(surrogate, f, run)
+    if run is None and is_run(folder):
+        doubts.append("the run's ledger is damaged, so its measured error is not known: see `mrafno check`.")
     prediction = surrogate.predict(f, level)
     file = io.BytesIO()
     np.savez(file, mean=prediction.mean, std=prediction.std)
@@ -113,8 +120,12 @@ def _input_range(normaliser: Normaliser, run: RunReader | None) -> float:
     """How far training inputs lie from their mean, in standard deviations: usual ones, and the run's."""
     told = [] if run is None else [q for q in run.state.queries.values() if q.status == "told" and q.kind != "test"]
     every = max(1, len(told) // _INPUTS_READ)
-    reached = [float(np.abs(normaliser.inputs(run.input(q)[None])).max()) for q in told[::every]] if run else []
-    return max([_USUAL_RANGE, *reached])
+    reached = [_USUAL_RANGE]
+    for query in told[::every]:
+        assert run is not None, "somebody told it"
+        with contextlib.suppress(LedgerError):  # damaged: the others tell it as well
+            reached.append(float(np.abs(normaliser.inputs(run.input(query)[None])).max()))
+    return max(reached)
 
 
 def reliability(found: dict[str, Any]) -> list[str]:

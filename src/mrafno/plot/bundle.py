@@ -1,7 +1,8 @@
 """The JavaScript that pages draw figures with: a part of plotly.js, and our own functions around it.
 
 ``static/plotly-cartesian.min.js.gz`` is plotly.js's own distribution for curves, bars and maps, a third of all of
-plotly.js; its MIT licence is beside it. ``static/figures.js`` draws figures in a page's colours and downloads them.
+plotly.js; its MIT licence is beside it. ``static/figures.js`` draws figures in a page's colours and downloads them, and
+``static/menus.js`` shows their choices as lists.
 """
 
 import gzip
@@ -26,7 +27,7 @@ def plotly_js() -> bytes:
 @cache
 def figures_js() -> bytes:
     """Our functions that draw figures: ``drawFigure(element, figure)``, ``figureButtons(element, name)``."""
-    return (files("mrafno.plot") / "static" / "figures.js").read_bytes()
+    return b"".join((files("mrafno.plot") / "static" / name).read_bytes() for name in ("menus.js", "figures.js"))
 
 
 def figure_json(figure: Any) -> dict[str, Any] | None:

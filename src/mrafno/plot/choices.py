@@ -1,23 +1,53 @@
-"""Figures of what a run chose and why: queries per mesh, cost schedule, utilities."""
+"""Figures of what a run chose and why: a timeline of meshes, cost schedule, utilities."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from mrafno.plot.style import legend_below, level_styles
 
+#: Most blocks of a timeline; with more steps each stands for several.
+_BLOCKS = 150
 
-def counts_figure(counts: Sequence[Sequence[int]], meshes: Sequence[str]) -> go.Figure:
-    """Number of queries of each mesh after each step: ``counts[level][step]``, steps from 0."""
-    figure = go.Figure()
-    for line, mesh, style in zip(counts, meshes, level_styles(len(meshes)), strict=True):
-        shown = {**style.scatter(), "mode": "lines", "line": {"color": style.colour, "dash": style.dash, "shape": "hv"}}
-        figure.add_scatter(x=list(range(len(line))), y=list(line), name=mesh, showlegend=True, **shown)
-    figure.update_xaxes(**step_axis(len(counts[0]) - 1))
-    figure.update_yaxes(title_text="queries so far", rangemode="tozero")
-    return legend_below(figure, 380)
+
+def timeline_figure(levels: Sequence[int], meshes: Sequence[str]) -> go.Figure:
+    """Which mesh was chosen when, and the number of queries of each mesh after each step.
+
+    A mesh has a row of blocks. A block is a step; of many steps it is several, and its opacity is the share of them
+    that had this mesh.
+
+    Args:
+        levels: level of each step, from step 1.
+    """
+    figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.32, 0.68])
+    n, styles = len(levels), level_styles(len(meshes))
+    edges = np.unique(np.linspace(0, n, min(n, _BLOCKS) + 1).round().astype(int))
+    for level, (mesh, style) in enumerate(zip(meshes, styles, strict=True)):
+        here = np.array([one == level for one in levels])
+        blocks = [(a, b, int(here[a:b].sum())) for a, b in pairwise(edges.tolist()) if here[a:b].any()]
+        said = [f"step {b}" if b == a + 1 else f"steps {a + 1} to {b}: {count} of {b - a}" for a, b, count in blocks]
+        figure.add_bar(
+            x=[(a + b + 1) / 2 for a, b, _ in blocks], width=[b - a for a, b, _ in blocks],
+            y=[0.8] * len(blocks), base=[level - 0.4] * len(blocks), name=mesh, legendgroup=mesh, showlegend=False,
+            marker={"color": style.colour, "opacity": [0.25 + 0.75 * c / (b - a) for a, b, c in blocks]},
+            customdata=said, hovertemplate="%{customdata}", marker_line_width=0, row=1, col=1,
+        )  # fmt: skip
+        count = [0, *np.cumsum(here).tolist()]
+        look = {**style.scatter(), "mode": "lines", "line": {"color": style.colour, "dash": style.dash, "shape": "hv"}}
+        figure.add_scatter(
+            x=list(range(n + 1)), y=count, name=mesh, legendgroup=mesh, showlegend=True, row=2, col=1, **look
+        )
+    figure.update_layout(barmode="overlay", bargap=0)
+    names = {"tickvals": list(range(len(meshes))), "ticktext": list(meshes), "range": [-0.6, len(meshes) - 0.4]}
+    figure.update_yaxes(**names, showgrid=False, zeroline=False, row=1, col=1)
+    figure.update_yaxes(title_text="queries so far", rangemode="tozero", row=2, col=1)
+    figure.update_xaxes(**{**step_axis(n), "title_text": ""}, showgrid=False, row=1, col=1)
+    figure.update_xaxes(**step_axis(n), row=2, col=1)
+    return legend_below(figure, 420)
 
 
 def schedule_figure(

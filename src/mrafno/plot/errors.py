@@ -49,7 +49,9 @@ def error_figure(lines: Sequence[Line], unit: str) -> go.Figure:
             x=list(line.costs), y=list(line.errors), name=line.name, legendgroup=line.name,
             hovertemplate="cost %{x:.4g}, error %{y:.4g}", showlegend=len(lines) > 1, **line.style.scatter(),
         )  # fmt: skip
-    figure.update_xaxes(title_text=cost_title(unit), rangemode="tozero")
+    # A curve that begins late, after a dear test set for example, would be a vertical line on an axis from zero.
+    late = bool(lines) and all(line.costs and line.costs[0] > 0.5 * line.costs[-1] for line in lines)
+    figure.update_xaxes(title_text=cost_title(unit), rangemode="normal" if late else "tozero")
     every = [error for line in lines for error in (*line.errors, *line.low, *line.high)]
     figure.update_yaxes(title_text="relative L2 error", **_error_axis(every))
     # On a phone every legend entry has a line of its own.
@@ -67,10 +69,23 @@ def _with_cost_buttons(figure: go.Figure, ends: Sequence[float]) -> go.Figure:
     separate = 0 < 10 * min(ends, default=0.0) < max(ends, default=0.0)
     if separate:
         figure.update_xaxes(type="log", dtick=1)
-    place = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "pad": {"b": 6}, "active": int(separate)}
-    # Room for plotly's own buttons above.
-    menu = {"buttons": buttons, "type": "buttons", "direction": "right", **place}
-    figure.update_layout(updatemenus=[menu], margin_t=84)
+    figure.update_layout(updatemenus=[{"name": "Axis", "buttons": buttons, "active": int(separate)}])
+    return figure
+
+
+def add_cost_choices(figure: go.Figure, choices: Mapping[str, Sequence[Sequence[float]]], unit: str) -> go.Figure:
+    """Add a list of what the cost axis counts; the first choice is what the figure shows.
+
+    Args:
+        choices: the costs of every line, by a name of what they count; only for lines without bands.
+    """
+    title = cost_title(unit)
+    buttons = [
+        {"label": name, "method": "update", "args": [{"x": [list(x) for x in costs]}, {"xaxis.title.text": title}]}
+        for name, costs in choices.items()
+    ]
+    menu = {"name": "Cost of", "buttons": buttons, "active": 0}
+    figure.update_layout(updatemenus=[*figure.layout.updatemenus, menu])
     return figure
 
 
@@ -80,7 +95,8 @@ def coverage_figure(costs: Sequence[float], shares: Sequence[float], probability
     figure.add_hline(y=probability, line={"color": GREY, "dash": "dot"})
     look = Style().scatter()
     figure.add_scatter(x=list(costs), y=list(shares), hovertemplate="cost %{x:.4g}, %{y:.1%}", name="", **look)
-    figure.update_xaxes(title_text=cost_title(unit), rangemode="tozero")
+    late = bool(costs) and costs[0] > 0.5 * costs[-1]
+    figure.update_xaxes(title_text=cost_title(unit), rangemode="normal" if late else "tozero")
     figure.update_yaxes(title_text=f"share inside {100 * probability:g} % intervals", range=[0, 1.02])
     return legend_below(figure, 360)
 

@@ -4,7 +4,9 @@ Functions of one axis are curves, functions of more are maps: of the first two a
 Another slider position is another channel.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import plotly.graph_objects as go
@@ -70,6 +72,32 @@ def example_panels(
     return [*source, *draw(axes, truth, mean, std)]
 
 
+@dataclass(frozen=True)
+class MeshView:
+    """What is known of an example on one mesh: each ``(channels, *grid)`` or None."""
+
+    name: str
+    axes: Axes
+    truth: Array | None = None
+    mean: Array | None = None
+    std: Array | None = None
+
+
+def mesh_panels(axes: Axes, f: Array, meshes: Sequence[MeshView]) -> list[Panel]:
+    """Panels of an input and of what is known of its output on several meshes, on one scale.
+
+    Args:
+        axes: of the input ``f``.
+    """
+    panels = [Panel("input", (Layer(axes, f),), {"colorscale": "Cividis"})] if len(f) else []
+    known = [values for mesh in meshes for values in (mesh.truth, mesh.mean) if values is not None]
+    draw = _curves if axes.grid.dim == 1 else partial(_maps, scale=limits(*known) if known else None)
+    for mesh in meshes:
+        found = draw(mesh.axes, mesh.truth, mesh.mean, mesh.std)
+        panels += [replace(panel, title=f"{mesh.name}: {panel.title}") for panel in found]
+    return panels
+
+
 def _curves(axes: Axes, truth: Array | None, mean: Array | None, std: Array | None) -> list[Panel]:
     lines = [] if truth is None else [Layer(axes, truth, "truth")]
     if mean is not None:
@@ -82,10 +110,17 @@ def _curves(axes: Axes, truth: Array | None, mean: Array | None, std: Array | No
     return panels
 
 
-def _maps(axes: Axes, truth: Array | None, mean: Array | None, std: Array | None) -> list[Panel]:
+def _maps(
+    axes: Axes,
+    truth: Array | None,
+    mean: Array | None,
+    std: Array | None,
+    *,
+    scale: Mapping[str, float] | None = None,
+) -> list[Panel]:
     found = {"truth": truth, "prediction": mean}
     known = {name: values for name, values in found.items() if values is not None}
-    shared = {"colorscale": "Viridis", **(limits(*known.values()) if known else {})}
+    shared = {"colorscale": "Viridis", **(scale or (limits(*known.values()) if known else {}))}
     panels = [Panel(name, (Layer(axes, values),), shared) for name, values in known.items()]
     if truth is not None and mean is not None:
         panels.append(Panel("prediction minus truth", (Layer(axes, mean - truth),), signed(mean - truth)))

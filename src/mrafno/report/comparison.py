@@ -14,7 +14,7 @@ from mrafno.plot.errors import Line, error_figure
 from mrafno.plot.style import method_styles
 from mrafno.plot.text import counted, duration, listed, rounded_cost
 from mrafno.report.html import Cells, Section
-from mrafno.report.page import seconds, unit
+from mrafno.report.page import unit
 from mrafno.run.reader import RunReader
 from mrafno.run.spending import COUNTED
 
@@ -150,7 +150,7 @@ def _runs(groups: Sequence[Group]) -> Cells:
             if state.measurements:
                 last = state.measurements[-1]
                 error = f"{last.metrics['relative_l2']:.4g} (step {last.step})"
-            time = duration(sum(seconds(run)[0].values()))
+            time = duration(sum(run.seconds.values()))
             numbers = (str(state.seed), str(state.step), f"{run.cost:.6g}")
             rows.append((str(run.folder), group.label, *numbers, error, time, run.activity))
     return rows

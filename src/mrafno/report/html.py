@@ -89,11 +89,12 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
         link = f'<a href="#{name}" aria-label="link to {escape(heading)}">#</a>'
         head = f"<h2>{escape(heading)}{link}</h2>"
         wide = "" if isinstance(content, go.Figure) and columns(content) < 2 else ' class="wide"'
-        parts.append(f'<section id="{name}"{wide}>{head}\n<p>{escape(text)}</p>\n{html}</section>')
+        said = f"<p>{escape(text)}</p>" if text else ""
+        parts.append(f'<section id="{name}"{wide}>{head}\n{said}\n{html}</section>')
     path.parent.mkdir(parents=True, exist_ok=True)
     page = _PAGE.format(
         title=escape(title), lead=escape(lead), sections="\n".join(parts), style=_static("report.css"),
-        script=_scripts(figures),
+        script=_scripts(figures, any("<button" in part for part in parts)),
     )  # fmt: skip
     path.write_text(page, encoding="utf-8")
 
@@ -192,10 +193,10 @@ def _cell(cell: str | Html) -> str:
     return cell.markup if isinstance(cell, Html) else escape(cell)
 
 
-def _scripts(figures: Sequence[go.Figure]) -> str:
+def _scripts(figures: Sequence[go.Figure], buttons: bool) -> str:
     code = f"<script>\n{_static('report.js')}</script>\n"
     if not figures:
-        return ""
+        return code if buttons else ""
     values = json.dumps([figure_json(figure) for figure in figures], separators=(",", ":"))
     packed = {"plotly": plotly_js_compressed(), "figures": gzip.compress(values.encode(), 9, mtime=0)}
     blobs = (

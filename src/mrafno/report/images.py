@@ -64,5 +64,4 @@ def _static(figure: go.Figure) -> go.Figure:
     static.layout.sliders = ()
     if static.layout.updatemenus:
         static.layout.updatemenus = ()
-        static.layout.margin.t = 20
     return static

@@ -1,19 +1,20 @@
 """A page about one run: error, choices, utilities, calibration, time, failures and settings."""
 
 import time
-from collections.abc import Callable
-
-import numpy as np
+from collections.abc import Callable, Sequence
 
 from mrafno.acquisition.cost import annealed_cost, cost_shares
 from mrafno.errors import sentence
 from mrafno.plot.bars import time_figure
-from mrafno.plot.choices import counts_figure, schedule_figure, utility_figure
-from mrafno.plot.errors import Line, calibration_figure, coverage_figure, error_figure
+from mrafno.plot.choices import schedule_figure, timeline_figure, utility_figure
+from mrafno.plot.errors import Line, add_cost_choices, calibration_figure, coverage_figure, error_figure
 from mrafno.plot.style import method_styles
 from mrafno.plot.text import counted, duration, listed
 from mrafno.report.examples import choices, queries_section, test_sections
 from mrafno.report.html import MarkupCells, Section, prose
+from mrafno.report.map_details import map_section
+from mrafno.report.summary import summary_section
+from mrafno.report.work import driver_section, learning_section, simulations_section
 from mrafno.run.methods import METHODS
 from mrafno.run.reader import RunReader
 from mrafno.run.spending import COUNTED
@@ -48,7 +49,8 @@ def run_page(run: RunReader) -> tuple[str, str, list[Section]]:
     state = run.state
     sections = [section for part in _PARTS if (section := part(run))]
     title = f"{state.task['name']}: {state.method}, seed {state.seed}"
-    return title, summary(run), [*sections, *test_sections(run), _settings(run)]
+    first = [summary_section(run), *([found] if (found := map_section(run)) else [])]
+    return title, summary(run), [*first, *sections, *test_sections(run), _settings(run)]
 
 
 def figure_sections(run: RunReader) -> list[Section]:
@@ -84,20 +86,6 @@ def unit(run: RunReader) -> str:
     return "one coarsest solve = 1" if coarsest == 1 else f"in the task's unit; one coarsest solve = {coarsest:g}"
 
 
-def seconds(run: RunReader) -> tuple[dict[str, float], int]:
-    """Seconds by activity, and the number of simulations without a recorded time."""
-    state = run.state
-    told = [q for q in state.queries.values() if q.status == "told"]
-    spent = {
-        "simulation (chosen)": sum(q.seconds or 0.0 for q in told if q.kind == "pool"),
-        "simulation (others)": sum(q.seconds or 0.0 for q in told if q.kind != "pool"),
-        "training": sum(training.seconds for training in state.trainings),
-        "choosing": sum(float(q.choice.get("seconds") or 0.0) for q in state.queries.values()),
-        "evaluating": sum(evaluation.seconds for evaluation in state.evaluations),
-    }
-    return spent, sum(q.seconds is None for q in told)
-
-
 # One function per section.
 
 
@@ -111,17 +99,30 @@ def _error(run: RunReader) -> Section:
         f"Mean relative L2 error over {counted(tests, 'test example')} on the finest mesh. The cost is that of "
         f"{COUNTED[run.count]}."
     )
-    return heading, text, error_figure([Line(run.state.method, found.costs, found.errors, style=style)], unit(run))
+    figure = error_figure([Line(run.state.method, found.costs, found.errors, style=style)], unit(run))
+    return heading, text, add_cost_choices(figure, cost_choices([run]), unit(run))
 
 
-def _counts(run: RunReader) -> Section:
+def cost_choices(runs: Sequence[RunReader]) -> dict[str, list[tuple[float, ...]]]:
+    """Costs of the measurements of runs by what they count, that of the first run first."""
+    ways = sorted(COUNTED, key=lambda count: count != runs[0].count)
+    found: dict[str, list[tuple[float, ...]]] = {}
+    for count in ways:
+        curves = [run.state.error_curve(count) for run in runs]
+        found[COUNTED[count]] = [() if curve is None else curve.costs for curve in curves]
+    return found
+
+
+def _timeline(run: RunReader) -> Section:
     # In the order of `mrafno show`, by which evaluations count steps.
     told = [step["level"] for step in run.state.as_json()["steps"]]
     if not told:
-        return "Queries per resolution", "No example has been chosen yet.", None
-    counts = [[0, *np.cumsum([one == level for one in told]).tolist()] for level in range(len(run.grids))]
-    text = "Number of chosen simulations on each mesh, without the initial ones."
-    return "Queries per resolution", text, counts_figure(counts, run.meshes)
+        return "Meshes", "No example has been chosen yet.", None
+    text = (
+        "Which mesh was chosen at which step, and the number of chosen simulations on each mesh so far, without the "
+        "initial ones."
+    )
+    return "Meshes", text, timeline_figure(told, run.meshes)
 
 
 def _schedule(run: RunReader) -> Section | None:
@@ -176,7 +177,8 @@ def _coverage(run: RunReader) -> Section:
 
 
 def _time(run: RunReader) -> Section:
-    spent, untimed = seconds(run)
+    spent = run.seconds
+    untimed = sum(q.seconds is None for q in run.state.queries.values() if q.status == "told")
     text = f"{duration(sum(spent.values()))} in all."
     if untimed:
         text += f" {counted(untimed, 'simulation')} without a recorded time."
@@ -201,14 +203,17 @@ def _settings(run: RunReader) -> Section:
     state = run.state
     meshes = ", ".join(f"{mesh} (cost {cost:g})" for mesh, cost in zip(run.meshes, run.costs, strict=True))
     facts = {"folder": str(run.folder), "meshes": meshes, "created": _when(state.created), **state.settings.as_json()}
-    if run.pool != state.settings.pool:
+    if state.settings.pool is None:
+        facts["pool"] = f"{run.pool}"
+    elif run.pool < state.settings.pool:
         facts["pool"] = f"{run.pool}, all that the task has (of at most {state.settings.pool})"
     rows = [("setting", "value"), *((name, "none" if v is None else str(v)) for name, v in facts.items())]
     return "Settings", "Settings of the run.", rows
 
 
 _FIGURES: tuple[Callable[[RunReader], Section | None], ...] = (
-    _error, _counts, _schedule, _utilities, _calibration, _coverage, _time,
+    _error, _timeline, learning_section, _utilities, _schedule, _calibration, _coverage, simulations_section, _time,
+    driver_section,
 )  # fmt: skip
 _PARTS = (*_FIGURES, queries_section, _failures)
 

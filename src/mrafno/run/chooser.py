@@ -1,6 +1,7 @@
 """From a trained surrogate and a run's state to the next choices: builds the context that a method sees."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,25 +11,39 @@ from mrafno.acquisition.cost import annealed_cost
 from mrafno.acquisition.selection import select
 from mrafno.acquisition.utilities import PoolGrams, draw_targets, pool_grams
 from mrafno.data.pool import RunInputs
-from mrafno.grids import Array, Grid, resample
+from mrafno.grids import Array
 from mrafno.run.methods import Method
+from mrafno.run.scoring import scored_inputs, scoring_grid
+from mrafno.run.screening import GROUP, SMALL, Screen
 from mrafno.run.settings import RunSettings
 from mrafno.run.state import RunState
 from mrafno.surrogate.inference.base import Surrogate
 from mrafno.surrogate.prediction import Prediction
 from mrafno.tasks.base import Task
-
-#: Candidates predicted at a time.
-_CHUNK = 250
+from mrafno.tasks.rows import Rows
 
 
 class Chooser:
-    """Chooses for one task, method and settings; it keeps the pool on the scoring grid."""
+    """Chooses for one task, method and settings; it keeps the pool on the scoring grid.
 
-    def __init__(self, task: Task, method: Method, settings: RunSettings, seed: int, inputs: RunInputs) -> None:
+    Args:
+        folder: the run's, where a large pool on the scoring grid is kept; None to keep it in memory.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        method: Method,
+        settings: RunSettings,
+        seed: int,
+        inputs: RunInputs,
+        folder: Path | None = None,
+    ) -> None:
         self.task, self.method, self.settings, self.seed, self.inputs = task, method, settings, seed, inputs
+        self.folder = folder
         self.grid = scoring_grid(task, settings.scoring_points)
-        self._resampled: Array | None = None
+        self._resampled: Rows | None = None
+        self._screened: tuple[tuple[int, int], Screen] | None = None
         self._grams: tuple[int, PoolGrams] | None = None
 
     def choose(
@@ -73,21 +88,31 @@ class Chooser:
         """What the method sees when it makes the next choice."""
         step, s, levels = state.next_step, self.settings, range(self.task.levels)
         remaining = np.setdiff1d(np.arange(len(self.inputs.pool)), sorted(state.used_rows("pool"))).astype(np.int64)
-        candidates = remaining
-        if s.candidates and len(remaining) > s.candidates:
+        candidates, targets, screen = remaining, None, self._screen(surrogate, state)
+        if screen is not None and s.candidates is not None:
+            candidates, known = screen.first(s.candidates, remaining), screen.first(SMALL, remaining)
+            targets = None if s.candidates >= SMALL else known
+        elif s.candidates and len(remaining) > s.candidates:
             rng = np.random.default_rng([self.seed, step, 3])
             candidates = np.sort(rng.choice(remaining, s.candidates, replace=False))
-        targets = None
-        if len(remaining) and s.targets is not None:
-            targets = draw_targets(remaining, s.targets, seed=self.seed, step=step)
-        elif s.candidates is not None:
             targets = remaining  # some candidates are scored, by their information on all
+        if len(remaining) and s.targets is not None:
+            among = remaining if screen is None else candidates
+            targets = draw_targets(among, s.targets, seed=self.seed, step=step)
         initial = [q.level for q in state.of_kind("initial", "told")]
         trained = set(state.trained_on)
         observed = [state.queries[id] for id in state.trained_on if state.queries[id].kind == "pool"]
         first = len(self.inputs.pool)
         used = [(q.row if q.from_pool else first + q.row, q.level) for q in state.of_kind("initial", "told", "running")]
         used += [(q.row, q.level) for q in state.of_kind("pool", "told") if q.id in trained]
+
+        def grams() -> PoolGrams:
+            if screen is None:
+                return self._pool_grams(surrogate, state)
+            waiting = [q.row for q in (*state.not_trained_on, *state.running) if q.kind == "pool"]
+            rows = [candidates, candidates if targets is None else targets, np.array(waiting, dtype=np.int64)]
+            return screen.grams(np.unique(np.concatenate(rows)))
+
         weights = annealed_cost(
             self.task.costs, step - 1, schedule=s.schedule, rate=s.alpha, renormalise=s.renormalise
         )  # steps count from 1, schedules from 0
@@ -106,56 +131,57 @@ class Chooser:
             targets=targets,
             predictor=lambda rows, level: surrogate.predict(self._scored()[rows], level, grid=self.grid),
             feature_map=lambda rows, level: surrogate.features(self._scored()[rows], level, grid=self.grid),
-            pool_grams=lambda: self._pool_grams(surrogate, state),
+            pool_grams=grams,
         )
 
-    def _pool_grams(self, surrogate: Surrogate, state: RunState) -> PoolGrams:
-        """Gram matrices of all candidates at every level, computed again after each fit.
+    def _screen(self, surrogate: Surrogate, state: RunState) -> Screen | None:
+        """The random order of this fit; None for a pool that is scored as a whole, or small."""
+        pool = len(self.inputs.pool)
+        if self.settings.candidates is None or pool <= SMALL:
+            return None
+        if self._screened is None or self._screened[0] != (surrogate.fits, pool):
+            seed = [self.seed, surrogate.fits, 5]
+            screen = Screen(self._untrained(state), pool, seed, lambda rows: self._predicted_grams(surrogate, rows))
+            self._screened = (surrogate.fits, pool), screen
+        return self._screened[1]
 
-        Candidates that the surrogate was trained on are never scored again: their matrices are left zero.
-        """
+    def _untrained(self, state: RunState) -> Indices:
+        """Candidates that the surrogate was not trained on: others are never scored again."""
+        trained = [query.row for id in state.trained_on if (query := state.queries[id]).kind == "pool"]
+        return np.setdiff1d(np.arange(len(self.inputs.pool)), trained).astype(np.int64)
+
+    def _pool_grams(self, surrogate: Surrogate, state: RunState) -> PoolGrams:
+        """Gram matrices of all candidates at every level, computed again after each fit; of trained ones they are 0."""
         if self._grams is None or self._grams[0] != surrogate.fits:
-            trained = [query.row for id in state.trained_on if (query := state.queries[id]).kind == "pool"]
-            rows = np.setdiff1d(np.arange(len(self.inputs.pool)), trained)
-            self._grams = surrogate.fits, self._predicted_grams(surrogate, rows)
+            rows, pool = self._untrained(state), len(self.inputs.pool)
+            found = self._predicted_grams(surrogate, rows)
+            gram = found.gram.new_zeros(pool, *found.gram.shape[1:])
+            noise = found.log_noise.new_zeros(pool, *found.log_noise.shape[1:])
+            gram[rows], noise[rows] = found.gram, found.log_noise
+            self._grams = surrogate.fits, PoolGrams(gram, noise, found.sizes)
         return self._grams[1]
 
     def _predicted_grams(self, surrogate: Surrogate, rows: Indices) -> PoolGrams:
-        inputs, pool = self._scored()[rows], len(self.inputs.pool)
+        """Gram matrices of some candidates at every level, in their order."""
+        inputs = self._scored()[rows]
         points = float(np.prod(self.grid.shape))
 
         def predictions(start: int) -> Iterator[Prediction]:
             for level in range(self.task.levels):
-                yield surrogate.predict(inputs[start : start + _CHUNK], level, grid=self.grid, units="normalised")
+                yield surrogate.predict(inputs[start : start + GROUP], level, grid=self.grid, units="normalised")
 
-        found = pool_grams(predictions(start) for start in range(0, len(inputs), _CHUNK))
+        found = pool_grams(predictions(start) for start in range(0, len(inputs), GROUP))
         # A sum over the level's own points is the same integral with more of them.
         sizes = [self.task.out_channels * float(np.prod(grid.shape)) for grid in self.task.grids]
         scale = np.array(sizes) / (self.task.out_channels * points)
-        gram = found.gram.new_zeros(pool, *found.gram.shape[1:])
-        gram[rows] = found.gram * found.gram.new_tensor(scale)[:, None, None]
-        noise = found.log_noise.new_zeros(pool, *found.log_noise.shape[1:])
-        noise[rows] = found.log_noise
-        return PoolGrams(gram, noise, tuple(int(size) for size in sizes))
+        gram = found.gram * found.gram.new_tensor(scale)[:, None, None]
+        return PoolGrams(gram, found.log_noise, tuple(int(size) for size in sizes))
 
-    def _scored(self) -> Array:
+    def _scored(self) -> Rows:
         """Inputs on the scoring grid: those of the pool, then of initial, then of imported examples."""
         if self._resampled is None:
-            fine, grids = np.concatenate([self.inputs.pool, self.inputs.initial]), self.task.grids
-            every = [(fine, grids[-1]), *zip(self.inputs.imported, grids, strict=False)]  # of all levels or of none
-            moved = [resample(f, grid, self.grid, self.task.interpolation) for f, grid in every]
-            self._resampled = np.concatenate(moved)
+            self._resampled = scored_inputs(self.task, self.inputs, self.grid, self.folder)
         return self._resampled
-
-
-def scoring_grid(task: Task, points: int) -> Grid:
-    """The coarsest level's grid, with fewer points per axis if the grid has more than ``points`` in all.
-
-    Gram matrices and distances are integrals over the domain, which a few hundred points give well enough.
-    """
-    shape = task.resolutions[0]
-    most = max(2, int(points ** (1 / len(shape)) + 1e-9))
-    return Grid(tuple(min(n, most) for n in shape), task.layout)
 
 
 def _details(rows: Indices, scores: Array, choice: Choice) -> dict[str, Any]:

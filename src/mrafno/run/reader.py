@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from mrafno.analysis.curves import Curve
+from mrafno.data.pool import ENDLESS_POOL
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, relative_l2
 from mrafno.run.answers import untaken
+from mrafno.run.inputs import inputs_of, pool_of, stored_inputs
+from mrafno.run.notes import Notes, read_notes
+from mrafno.run.progress import Progress, Standing, progress, standing
 from mrafno.run.recorder import pool_sizes
 from mrafno.run.spending import Count, check_count
 from mrafno.run.state import QueryRecord, RunState
+from mrafno.run.status import Status, read_status
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, LOCK
 from mrafno.storage.ledger import Ledger
 from mrafno.storage.lock import LockState, lock_state
@@ -19,6 +24,7 @@ from mrafno.surrogate.prediction import Prediction
 
 if TYPE_CHECKING:
     # Torch and SciPy take seconds to load, and what a ledger says needs neither.
+    from mrafno.data.pool import RunInputs
     from mrafno.surrogate import Surrogate
     from mrafno.tasks.base import Task
 
@@ -45,6 +51,7 @@ class RunReader:
         self.state = RunState.of(self.ledger.events)
         self._replayed = len(self.ledger.events)
         self._task: Task | None = None
+        self._inputs: RunInputs | None = None
         self._surrogate: Surrogate | None = None
         self._description = b""
         #: Why a checkpoint that is there cannot be used.
@@ -61,6 +68,8 @@ class RunReader:
             self.state = RunState.of(self.ledger.events)
         changed = bool(fresh) or self._replayed != len(self.ledger.events)
         self._replayed = len(self.ledger.events)
+        if any(event.kind == "candidates" for event in fresh):
+            self._inputs = None
         return changed
 
     @property
@@ -72,6 +81,45 @@ class RunReader:
     def activity(self) -> str:
         """In a word or two, what the run is doing now."""
         return self.state.activity(self.lock)
+
+    @property
+    def status(self) -> Status | None:
+        """What its last driver said of itself; None if there is none."""
+        return read_status(self.folder)
+
+    @property
+    def notes(self) -> Notes:
+        """A person's note and tags."""
+        return read_notes(self.folder)
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands, in one word."""
+        return standing(self.state, self.lock, self.status)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Recorded seconds by activity."""
+        state = self.state
+        told = [q for q in state.queries.values() if q.status == "told"]
+        return {
+            "simulation (chosen)": sum(q.seconds or 0.0 for q in told if q.kind == "pool"),
+            "simulation (others)": sum(q.seconds or 0.0 for q in told if q.kind != "pool"),
+            "training": sum(training.seconds for training in state.trainings),
+            "choosing": sum(float(q.choice.get("seconds") or 0.0) for q in state.queries.values()),
+            "evaluating": sum(evaluation.seconds for evaluation in state.evaluations),
+        }
+
+    def progress(self, status: Status | None, now: float) -> Progress:
+        """How far it is on the way to the goals of its last advance.
+
+        Args:
+            status: see :attr:`status`.
+            now: the time.
+        """
+        if status is None:
+            return progress(self.state, {}, since=0.0, now=now)
+        return progress(self.state, status.goals, count=status.count, since=status.started, now=now)
 
     @property
     def untaken(self) -> list[str]:
@@ -98,8 +146,7 @@ class RunReader:
         from mrafno.tasks.stored import task_from_json  # imports SciPy
 
         if self._task is None:
-            inputs = None if self.state.inputs is None else self.ledger.read_array(self.state.inputs)
-            self._task = task_from_json(self.state.task, inputs)
+            self._task = task_from_json(self.state.task, stored_inputs(self.ledger, self.state))
         return self._task
 
     @property
@@ -122,12 +169,19 @@ class RunReader:
     @property
     def pool(self) -> int:
         """How many candidates the run chooses from: a task with few inputs has fewer than the settings ask for."""
-        sizes, inputs = pool_sizes(self.state), self.state.inputs
-        if inputs is None:
-            return sizes.pool
-        return inputs.shape[0] - len(sizes.initial_levels(len(self.grids))) - sizes.test
+        sizes = pool_sizes(self.state)
+        initial, endless = len(sizes.initial_levels(len(self.grids))), sizes.pool or ENDLESS_POOL
+        return pool_of(self.state, initial, sizes.test, endless)
 
     # Arrays.
+
+    @property
+    def inputs(self) -> "RunInputs":
+        """All inputs of the run on the finest grid; those of a built-in task are drawn again."""
+
+        if self._inputs is None:
+            self._inputs = inputs_of(self.ledger, self.state, self.task)
+        return self._inputs
 
     def input(self, query: QueryRecord) -> Array:
         """A query's input, ``(in_channels, *level's grid)``."""

@@ -1,7 +1,7 @@
 """What a run has recorded: its ledger and the state that the ledger replays to, always together."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,23 +62,33 @@ class Recorder:
         return pool_sizes(self.state)
 
     def imported_inputs(self) -> list[Array]:
-        """Inputs of imported examples, ``(n, in_channels, *level's grid)`` of each level; empty if there are none."""
-        state = self.state
-        if not any(state.given):
-            return []
-        found = []
-        for level, shape in enumerate(state.task["resolutions"]):
-            here = [self.ledger.read_array(record.input) for record in state.imported(level)]
-            found.append(np.stack(here) if here else np.zeros((0, state.task["in_channels"], *shape)))
-        return found
+        """Inputs of imported examples, see :func:`imported_inputs`."""
+        return imported_inputs(self.ledger, self.state)
+
+
+def imported_inputs(ledger: Ledger, state: RunState) -> list[Array]:
+    """Inputs of imported examples, ``(n, in_channels, *level's grid)`` of each level; empty if there are none.
+
+    NaN stands in place of an input that was damaged, which nothing is compared with or trained on.
+    """
+    if not any(state.given):
+        return []
+    found = []
+    for level, shape in enumerate(state.task["resolutions"]):
+        here = [
+            np.full(record.input.shape, np.nan) if "input" in record.damaged else ledger.read_array(record.input)
+            for record in state.imported(level)
+        ]
+        found.append(np.stack(here) if here else np.zeros((0, state.task["in_channels"], *shape)))
+    return found
 
 
 def pool_sizes(state: RunState) -> PoolSizes:
     """How many inputs of each kind a run needs."""
-    return sizes_of(state.settings, len(state.task["resolutions"]), tuple(state.given))
+    return sizes_of(state.settings, len(state.task["resolutions"]), state.given)
 
 
-def sizes_of(settings: RunSettings, levels: int, given: tuple[int, ...] = ()) -> PoolSizes:
+def sizes_of(settings: RunSettings, levels: int, given: Sequence[int] = ()) -> PoolSizes:
     """How many inputs a run with these settings needs; a spread design takes those of initial examples from the pool.
 
     Args:
@@ -86,4 +96,4 @@ def sizes_of(settings: RunSettings, levels: int, given: tuple[int, ...] = ()) ->
     """
     s = settings
     initial = (0,) * levels if s.design == "spread" else USUAL_INITIAL if s.initial is None else s.initial
-    return PoolSizes(initial, s.pool, s.test or 0, s.test_seed, given)
+    return PoolSizes(initial, s.pool, s.test or 0, s.test_seed, tuple(given))

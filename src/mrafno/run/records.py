@@ -24,6 +24,8 @@ class QueryRecord:
         measured: how many measurements there were when it was told.
         imported: whether it was simulated before the run began.
         message: name of the message that brought the answer, if another process left one.
+        delivered: whether whoever asked for it has said that the input arrived.
+        damaged: which of its arrays ("input", "output") were damaged and taken out of use.
     """
 
     id: str
@@ -45,6 +47,8 @@ class QueryRecord:
     imported: bool = False
     message: str | None = None
     from_pool: bool = False
+    delivered: bool = False
+    damaged: tuple[str, ...] = ()
 
     @property
     def candidate(self) -> int | None:

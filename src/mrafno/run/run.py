@@ -13,10 +13,12 @@ from numpy.typing import ArrayLike
 from mrafno.acquisition.base import Choice
 from mrafno.data.imports import Examples
 from mrafno.data.pool import RunInputs
-from mrafno.errors import MrafnoWarning, RunError
+from mrafno.errors import MrafnoWarning
 from mrafno.run.callbacks import Callbacks
+from mrafno.run.drive import drive
 from mrafno.run.goals import Goals, SimulationOptions, check_goals, goals_of
-from mrafno.run.loop import Loop, Watcher, silent
+from mrafno.run.inputs import check_created, stored_inputs
+from mrafno.run.loop import Watcher, silent
 from mrafno.run.methods import Method, method_of_run
 from mrafno.run.new import NewRun
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
@@ -99,7 +101,7 @@ class Run:
         try:
             run = cls(ledger, task, method=new.method, callbacks=callbacks, device=device)
             new.record_imported(run.recorder, task.levels)
-            run.session.keep_inputs(new.inputs)
+            run.session.store.keep(new.inputs)
         except BaseException:
             ledger.close()
             raise
@@ -133,19 +135,15 @@ class Run:
         ledger = Ledger.open(path, write=write, wait=wait, brief=brief)
         try:
             state = RunState.of(ledger.events)
-            if any(n != len(state.imported(level)) for level, n in enumerate(state.given)):
-                raise RunError(
-                    f"run {path}: its creation was interrupted before its examples were recorded. Remove the folder, "
-                    "and create it again."
-                )
+            check_created(state, path)
             if task is not None:
                 check_same_task(task, state.task)
             else:
-                task = task_from_json(state.task, None if state.inputs is None else ledger.read_array(state.inputs))
+                task = task_from_json(state.task, stored_inputs(ledger, state))
             known = method_of_run(state.method, state.own_method, method, f"run {path}")
             run = cls(ledger, task, method=known, write=write, callbacks=callbacks, device=device)
+            run.session.store.check(keep=write)
             if write:
-                run.session.keep_inputs()
                 run.session.take_in()
         except BaseException:
             ledger.close()
@@ -221,6 +219,10 @@ class Run:
 
         return self.session.ask(n, choose=choose, budget=budget, count=count)
 
+    def undelivered(self, *, delivered: bool = False) -> list[Query]:
+        """Queries to hand out again, see :meth:`mrafno.run.session.Session.undelivered`."""
+        return self.session.undelivered(delivered=delivered)
+
     def tell(self, id: str, output: ArrayLike, *, cost: float | None = None, seconds: float | None = None) -> None:
         """Record the output of a simulation; see :meth:`mrafno.run.session.Session.tell`."""
         self.session.tell(id, output, cost=cost, seconds=seconds)
@@ -232,6 +234,11 @@ class Run:
     def abandon(self, id: str, reason: str, *, cost: float | None = None, seconds: float | None = None) -> None:
         """Record that its input is never to be asked for again; see :meth:`mrafno.run.session.Session.abandon`."""
         self.session.abandon(id, reason, cost=cost, seconds=seconds)
+
+    def add_candidates(self, candidates: ArrayLike) -> int:
+        """Add candidates ``(n, in_channels, *finest grid)`` to the pool; they are on disk when this returns."""
+        self._chooser = None
+        return self.session.store.add(candidates)
 
     def query(self, record: QueryRecord) -> Query:
         """A query that was asked before, with its input."""
@@ -245,7 +252,8 @@ class Run:
 
             self.trainer.spec()  # raises if the method is not known
             assert self.method is not None, "a spec comes from a method"
-            self._chooser = Chooser(self.task, self.method, self.settings, self.state.seed, self.inputs)
+            parts = (self.task, self.method, self.settings, self.state.seed, self.inputs)
+            self._chooser = Chooser(*parts, folder=self.path if self.writes else None)
         return self._chooser
 
     # Training.
@@ -340,18 +348,9 @@ class Run:
         )
         if goals.steps is not None and goals.steps < self.state.step:
             return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
-        loop = Loop(
-            self.recorder,
-            self.session,
-            self.trainer,
-            self.task,
-            ask=self._ask_for_loop,
-            goals=goals,
-            options=options,
-            watch=watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent),
-        )
+        watch = watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent)
         known = dict(self.state.warnings)
-        reason = loop.run(progress=progress)
+        reason = drive(self, goals, options, watch, progress=progress)
         for about, text in self.state.warnings.items():
             if about not in known:
                 warnings.warn(text, MrafnoWarning, stacklevel=2)
@@ -359,7 +358,8 @@ class Run:
             self.trainer.save()
         return Outcome.of(self.state, reason)
 
-    def _ask_for_loop(self, n: int, goals: Goals, watch: Watcher) -> list[Query]:
+    def ask_for_loop(self, n: int, goals: Goals, watch: Watcher) -> list[Query]:
+        """Ask as :meth:`ask` does, and report the progress of training to the watcher of a loop."""
         return self.ask(n, budget=goals.budget, count=goals.count, watch=lambda done, *_: watch("training", done))
 
     # Keeping and showing.
@@ -387,6 +387,5 @@ class Run:
         return f"<{type(self).__name__} {self.path}: {about}>"
 
     def _repr_html_(self) -> str:
-        return table(
-            f"Run {self.path}", {**figures(self.state), "seed": self.state.seed, "state": self.state.activity()}
-        )
+        state = self.state
+        return table(f"Run {self.path}", {**figures(state), "seed": state.seed, "state": state.activity()})

@@ -9,18 +9,18 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from mrafno.acquisition.base import Choice
-from mrafno.data.pool import RunInputs, draw, stacked, unstacked
+from mrafno.data.pool import RunInputs
 from mrafno.errors import CallbackError, LedgerError, RunError, TaskError
 from mrafno.grids import Array
 from mrafno.run.answers import checked_measure, checked_output, open_query, read_answer
 from mrafno.run.first import First, missing_first
+from mrafno.run.inputs import InputStore
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, counts, price_of
 from mrafno.run.state import Kind, QueryRecord, RunState
 from mrafno.simulation.query import Query
 from mrafno.storage.inbox import Message, clear_unfinished, list_messages, refuse_message, remove_message
-from mrafno.storage.layout import INPUTS
 from mrafno.tasks.base import Task
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Session:
 
     def __init__(self, recorder: Recorder, task: Task) -> None:
         self.recorder, self.task = recorder, task
-        self._inputs: RunInputs | None = None
+        self.store = InputStore(recorder, task)
         #: Queries that this process simulates: no lease ends them.
         self.in_progress: set[str] = set()
         #: Names of messages that cannot be read.
@@ -139,6 +139,21 @@ class Session:
         """A query that was asked before, with its input."""
         f = self.recorder.ledger.read_array(record.input)
         return self._made(record.id, record.kind, record.level, f, record.candidate, record.step)
+
+    def undelivered(self, *, delivered: bool = False) -> list[Query]:
+        """Queries that wait for an answer and were not delivered: their ask was killed, or did not say so.
+
+        Args:
+            delivered: also those that were delivered, because those who had them are gone.
+        """
+        self.take_in()
+        return [self.query(record) for record in self.state.running if delivered or not record.delivered]
+
+    def deliver(self, ids: Sequence[str]) -> None:
+        """Record that queries have reached whoever simulates them."""
+        fresh = [id for id in ids if not self.state.queries[id].delivered]
+        if fresh:
+            self.recorder.record("delivered", ids=fresh)
 
     def _made(self, id: str, kind: Kind, level: int, f: Array, candidate: int | None, step: int | None) -> Query:
         [values] = self.task.split(f[None])[1]
@@ -285,24 +300,4 @@ class Session:
     @property
     def inputs(self) -> RunInputs:
         """All inputs of the run on the finest grid."""
-        if self._inputs is None:
-            imported, sizes = self.recorder.imported_inputs(), self.recorder.sizes
-            if self.state.inputs is None:
-                self._inputs = draw(self.task, sizes, self.state.seed, imported)
-            else:
-                values = self.recorder.ledger.read_array(self.state.inputs)
-                self._inputs = unstacked(values, self.task, sizes, imported)
-        return self._inputs
-
-    def keep_inputs(self, inputs: RunInputs | None = None) -> None:
-        """Record the inputs of a task that is not built in, which cannot be made again from its name.
-
-        Args:
-            inputs: those that were drawn already; None to draw them.
-        """
-        if self.state.task["builtin"] or self.state.inputs is not None:
-            self._inputs = inputs
-            return
-        self._inputs = inputs or draw(self.task, self.recorder.sizes, self.state.seed, self.recorder.imported_inputs())
-        file = self.recorder.ledger.write_array(INPUTS, stacked(self._inputs)).as_json()
-        self.recorder.record("inputs", inputs=file)
+        return self.store.inputs

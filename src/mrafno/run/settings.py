@@ -27,7 +27,8 @@ class RunSettings:
     """Settings of a run.
 
     Attributes:
-        pool: candidates, inputs only; a task with fewer gives what it has.
+        pool: candidates, inputs only; a task with fewer gives what it has. None for all inputs that a task was given,
+            and 990 of one that draws any number.
         initial: examples to begin with: a number for every level, or one number per level, coarse to fine; 0 is
             allowed. None for the method's own: a few where the method decides on the mesh, 10 of each otherwise.
         design: where their inputs come from: ``random``, inputs of their own, the same for every method; or
@@ -42,7 +43,8 @@ class RunSettings:
         alpha: the schedule's rate.
         renormalise: whether scheduled costs are divided by their sum.
         targets: candidates that u-hat averages over, drawn again at each step; None for all that remain.
-        candidates: candidates that are scored, drawn again at each step; None for all that remain.
+        candidates: candidates that are scored at each step, drawn at random where more remain; None for all that
+            remain. See :mod:`mrafno.run.screening`.
         scoring_points: grid points, in all, on which candidates are compared: Gram matrices and distances are
             integrals, which a few hundred points give well enough.
         inference: of the surrogate: ``ensemble``, ``point``, ``dropout``, ``sgld`` or ``svi``; None for the method's
@@ -64,7 +66,7 @@ class RunSettings:
         lease: seconds after which a query without an answer expires and can be asked for again; None for never.
     """
 
-    pool: int = 990
+    pool: int | None = None
     initial: int | tuple[int, ...] | None = None
     design: Design | None = None
     test: int | None = None
@@ -74,7 +76,7 @@ class RunSettings:
     alpha: float = 0.01
     renormalise: bool = True
     targets: int | None = None
-    candidates: int | None = None
+    candidates: int | None = 1000
     scoring_points: int = 256
     inference: Inference | None = None
     preset: Preset = "fast"
@@ -91,7 +93,6 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         for name, least in (
-            ("pool", 1),
             ("test_seed", 0),
             ("batch", 1),
             ("scoring_points", 2),
@@ -107,7 +108,7 @@ class RunSettings:
             raise RunError(f"settings: initial must be 1 or more on some level, got {self.initial!r}.")
         if self.test is not None:
             _whole("test", self.test, 0)
-        for name in ("targets", "candidates", "update_every", "iterations"):
+        for name in ("pool", "targets", "candidates", "update_every", "iterations"):
             if getattr(self, name) is not None:
                 _whole(name, getattr(self, name), 1)
         for name, known in (

@@ -6,7 +6,7 @@ Everything that looks at a run reads this and nothing else; only :mod:`mrafno.ru
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count, islice
 from statistics import median
@@ -46,8 +46,16 @@ class RunState:
     own_method: dict[str, Any] | None = None
     #: How many examples of each level the run was given at its beginning; empty if none.
     given: tuple[int, ...] = ()
-    #: All inputs of a task that is not one of ours.
+    #: All inputs of a task that is not one of ours; or where they are, if they stay in a file of their own.
     inputs: ArrayFile | None = None
+    source: dict[str, Any] | None = None
+    #: A checksum of each input that was given, in the order of the task.
+    checksums: ArrayFile | None = None
+    #: How many candidates the run began with, where it was recorded, and those that were added.
+    pool: int | None = None
+    added: list[ArrayFile] = field(default_factory=list)
+    #: Those that were there before, if they were damaged: the task must draw the same again.
+    damaged_inputs: ArrayFile | None = None
     queries: dict[str, QueryRecord] = field(default_factory=dict)
     #: The number of the next query: no two have the same, also where the records of some were lost.
     next_query: int = 0
@@ -99,9 +107,19 @@ class RunState:
         self.given = tuple(data.get("given", ()))
         self.own_method = data.get("own_method")
 
-    def _inputs(self, at: float, *, inputs: dict[str, Any]) -> None:
+    def _inputs(
+        self, at: float, *, pool: int | None = None, source: dict[str, Any] | None = None, **files: Any
+    ) -> None:
         del at
-        self.inputs = ArrayFile.from_json(inputs)
+        self.pool, self.source = pool, source
+        if "inputs" in files:
+            self.inputs, self.damaged_inputs = ArrayFile.from_json(files["inputs"]), None
+        if "checksums" in files:
+            self.checksums = ArrayFile.from_json(files["checksums"])
+
+    def _candidates(self, at: float, *, inputs: dict[str, Any]) -> None:
+        del at
+        self.added.append(ArrayFile.from_json(inputs))
 
     def _imported(self, at: float, *, examples: list[dict[str, Any]]) -> None:
         for values in examples:
@@ -201,6 +219,41 @@ class RunState:
         self.stopped = reason
         if forgive:
             self.forgiven |= {q.id for q in self.queries.values() if q.status == "failed"}
+
+    def _delivered(self, at: float, *, ids: list[str]) -> None:
+        del at
+        for id in ids:
+            self.queries[id].delivered = True
+
+    def _repaired(
+        self,
+        at: float,
+        *,
+        again: list[str],
+        unusable: dict[str, list[str]],
+        inputs: bool,
+        next_query: int,
+        **about: Any,
+    ) -> None:
+        del about
+        for id in again:
+            query = self.queries[id]
+            query.status, query.output, query.expires, query.delivered = "running", None, None, False
+            query.answered, query.cost, query.seconds, query.message = None, 0.0, None, None
+        for id, names in unusable.items():
+            query = self.queries[id]
+            query.damaged = tuple(names)
+            if query.status in ("running", "told"):
+                # Its simulation cannot be repeated; one that was given is not asked for, another input may be.
+                status: Status = "abandoned" if query.imported else "expired"
+                query.output, query.cost = None, 0.0
+                self._closed(id, status, "its input was damaged", at)
+        gone = {*again, *unusable}
+        self.trained_on = [id for id in self.trained_on if id not in gone]
+        self.trainings = [replace(t, added=tuple(id for id in t.added if id not in gone)) for t in self.trainings]
+        if inputs:
+            self.damaged_inputs, self.inputs = self.inputs, None
+        self.next_query = max(self.next_query, next_query)
 
     # Questions.
 

@@ -18,6 +18,7 @@ import numpy as np
 from mrafno.data.dataset import Dataset
 from mrafno.errors import CheckpointError, RunError
 from mrafno.grids import Array, relative_l2
+from mrafno.run.fit_curves import append_fit_curve
 from mrafno.run.methods import Method
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
@@ -112,6 +113,9 @@ class Trainer:
             if surrogate.fits != len(self.state.trainings):
                 self._surrogate = None  # it was trained on what the ledger does not know of
             raise
+        if self.write:
+            h, folder = fit.history, self.recorder.ledger.folder
+            append_fit_curve(folder, len(self.state.trainings), kind, len(ids), h.steps, h.losses)
         logger.info(
             "fit %d (%s) on %d examples took %.1f s, loss %.4g", surrogate.fits, kind, len(ids), seconds, fit.loss
         )

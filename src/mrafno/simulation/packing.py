@@ -29,11 +29,11 @@ class PackedTask:
 
 
 def without_candidates(task: Task) -> Task:
-    """The task with one candidate input: simulating needs none of them, and they may be gigabytes."""
+    """The task without candidates: simulating needs none of them, and they may be gigabytes."""
     if type(task) not in (FunctionTask, CommandTask):
         return task
     task = copy.copy(task)
-    task.inputs = task.inputs[:1]  # type: ignore[attr-defined]
+    task.inputs, task.draw_inputs = None, None  # type: ignore[attr-defined]
     return task
 
 

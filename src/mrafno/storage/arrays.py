@@ -3,6 +3,8 @@
 An array has a file of its own, or is part of a file, see :mod:`mrafno.storage.packs`.
 """
 
+import io
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +15,11 @@ import numpy as np
 from mrafno.errors import LedgerError
 from mrafno.grids import Array
 from mrafno.storage.checksum import sha256
-from mrafno.storage.files import from_npy, make_folder, read_bytes, to_npy, write_bytes
+from mrafno.storage.files import from_npy, make_folder, read_bytes, sync_folder, to_npy, write_bytes
 from mrafno.storage.layout import ARRAYS
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
-_ADVICE = "Restore it from a copy of the run, or simulate it again: see `mrafno repair`."
+ADVICE = "Restore it from a copy of the run, or simulate it again: see `mrafno repair`."
 _MEMBERS = {"file", "sha256", "shape", "dtype"}
 
 
@@ -68,7 +70,7 @@ def write_array(folder: Path, name: str, values: Array) -> ArrayFile:
         values: real numbers of any shape; they are stored as float64.
     """
     file = f"{ARRAYS}/{name}.npy"
-    path = _path(folder, file)
+    path = array_path(folder, file)
     values = np.asarray(values)
     content = as_npy(folder, values, file)
     try:
@@ -95,18 +97,37 @@ def read_array(folder: Path, array: ArrayFile) -> Array:
     where = place_of(folder, array)
     content = array_bytes(folder, array)
     if sha256(content) != array.sha256:
-        raise LedgerError(f"{where} is damaged or another file: its checksum does not fit. {_ADVICE}")
-    values = from_npy(content, where=where, advice=_ADVICE)
+        raise LedgerError(f"{where} is damaged or another file: its checksum does not fit. {ADVICE}")
+    values = from_npy(content, where=where, advice=ADVICE)
     found, expected = (values.dtype.name, values.shape), (array.dtype, array.shape)
     if found != expected:
-        raise LedgerError(f"{where} holds {found[0]} {found[1]}, not {expected[0]} {expected[1]}. {_ADVICE}")
+        raise LedgerError(f"{where} holds {found[0]} {found[1]}, not {expected[0]} {expected[1]}. {ADVICE}")
     return np.array(values, dtype=np.float64, order="C")
 
 
 def array_bytes(folder: Path, array: ArrayFile) -> bytes:
     """The bytes where an array is, which are not checked; raises :class:`LedgerError` if there is no such file."""
-    path = _path(folder, array.file, packed=array.offset is not None)
-    return read_bytes(path, start=array.offset or 0, size=array.size, advice=_ADVICE)
+    path = array_path(folder, array.file, packed=array.offset is not None)
+    return read_bytes(path, start=array.offset or 0, size=array.size, advice=ADVICE)
+
+
+def replace_bytes(folder: Path, array: ArrayFile, content: bytes) -> None:
+    """Put an array's own bytes where they were damaged; raises :class:`LedgerError` if they are others."""
+    path = array_path(folder, array.file, packed=array.offset is not None)
+    if sha256(content) != array.sha256:
+        raise LedgerError(f"{place_of(folder, array)}: these are not the bytes that were there.")
+    try:
+        make_folder(path.parent)
+        if array.offset is None:
+            write_bytes(path, content)
+            return
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        with io.FileIO(handle, "w"):
+            os.pwrite(handle, content, array.offset)
+            os.fsync(handle)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be written ({error}). Free some space, or change permissions.") from error
 
 
 def place_of(folder: Path, array: ArrayFile) -> str:
@@ -120,7 +141,8 @@ def check_folder(folder: Path) -> None:
         raise LedgerError(f"{folder / ARRAYS} is a symbolic link, which is not followed. Put the folder itself there.")
 
 
-def _path(folder: Path, file: str, *, packed: bool = False) -> Path:
+def array_path(folder: Path, file: str, *, packed: bool = False) -> Path:
+    """The path of a file of arrays in a run's folder; raises :class:`LedgerError` for anything else."""
     _check_file(file, packed=packed)
     check_folder(folder)
     return folder / file

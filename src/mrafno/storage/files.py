@@ -128,6 +128,17 @@ def read_bytes(path: Path, *, start: int = 0, size: int | None = None, advice: s
         size: how many bytes at most; None for all.
         advice: last sentence of every error message: what to do about it.
     """
+    handle = open_regular(path, advice)
+    with io.FileIO(handle, "r") as file:
+        try:
+            file.seek(start)
+            return file.readall() if size is None else _read_most(file, size)
+        except OSError as error:
+            raise LedgerError(f"{path} cannot be read ({error.strerror}). {advice}") from error
+
+
+def open_regular(path: Path, advice: str) -> int:
+    """A handle that reads a regular file, to be closed; raises as :func:`read_bytes` does."""
     try:
         # Without O_NONBLOCK, opening a pipe would wait for its writer.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -138,12 +149,7 @@ def read_bytes(path: Path, *, start: int = 0, size: int | None = None, advice: s
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise LedgerError(f"{path} is no regular file. {advice}")
-    with io.FileIO(handle, "r") as file:
-        try:
-            file.seek(start)
-            return file.readall() if size is None else _read_most(file, size)
-        except OSError as error:
-            raise LedgerError(f"{path} cannot be read ({error.strerror}). {advice}") from error
+    return handle
 
 
 def _read_most(file: io.FileIO, size: int) -> bytes:

@@ -22,6 +22,8 @@ from mrafno.storage.files import read_bytes, write_all
 #: Errors of flock on a file system without it (ENOSYS on Lustre mounted without it), and of a lock that is held.
 _NO_FLOCK = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS)
 _TAKEN = (errno.EAGAIN, errno.EACCES)
+#: First bytes of a lock's file: none, those of a holder, or what a crash of the machine left.
+_BEGINNINGS = (b"", b"{", b"\0")
 #: Seconds to wait for a holder that releases the lock in a moment, and for one that did not say yet who it is.
 _BRIEF, _UNKNOWN = 10.0, 0.2
 #: States of a lock, see :func:`lock_state`.
@@ -101,7 +103,7 @@ class Lock:
                 raise LedgerError(f"{self.path} cannot be locked ({error}). Use another file system.") from error
             self._take_substitute()
             return
-        if self._file.read(1) not in (b"", b"{", b"\0"):
+        if self._file.read(1) not in _BEGINNINGS:
             raise LedgerError(f"{self.path} is not a lock of mrafno. Choose another folder, or move it away.")
         # The lock is held even if the disk is too full to write who holds it.
         with contextlib.suppress(OSError):
@@ -184,6 +186,16 @@ def lock_state(path: Path) -> LockState:
             return "held"
         left = left or bool(holder)
     return "left" if left else "free"
+
+
+def lock_is_damaged(path: Path) -> bool:
+    """Whether a lock's file is none that :class:`Lock` accepts, and nobody holds it."""
+    if not os.path.lexists(path):
+        return False
+    try:
+        return read_bytes(path)[:1] not in _BEGINNINGS and not _taken(path)
+    except LedgerError:
+        return True
 
 
 def _taken(path: Path) -> bool:

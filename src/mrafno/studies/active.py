@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mrafno.analysis.curves import Curve
+from mrafno.data.pool import ENDLESS_POOL
 from mrafno.errors import MrafnoError
 from mrafno.run import Run
 from mrafno.run.methods import METHODS, get_method
@@ -190,7 +191,7 @@ class Setup:
         """Whether a run has its full length, and was measured there."""
         if not state.evaluations or state.evaluations[-1].step != state.step or state.running:
             return False
-        return self.spent(state) or state.step >= min(self.steps, state.settings.pool)
+        return self.spent(state) or state.step >= min(self.steps, state.settings.pool or ENDLESS_POOL)
 
     def spent(self, state: RunState) -> bool:
         """Whether a run has spent its budget."""

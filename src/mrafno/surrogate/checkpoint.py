@@ -103,6 +103,19 @@ def load(
                 raise
 
 
+def verify(folder: Path) -> None:
+    """Raise :class:`CheckpointError` unless the files of a checkpoint are there and intact."""
+    while True:
+        values = _description(folder)
+        try:
+            _tensors(folder, _upgraded(folder, values))
+        except CheckpointError:
+            if _description(folder) == values:
+                raise
+        else:
+            return
+
+
 def _loaded(
     folder: Path,
     described: dict[str, Any],

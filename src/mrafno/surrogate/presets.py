@@ -18,9 +18,9 @@ from mrafno.surrogate.training.policy import TrainingPolicy
 from mrafno.surrogate.training.settings import TrainingSettings
 
 #: Fourier modes per axis for grids of 1, 2, ... axes.
-_MODES: dict[Preset, tuple[int, ...]] = {"fast": (14, 8), "paper": (16, 12)}
-#: Iterations of a fit from scratch by number of axes.
-_ITERATIONS = {1: 4000, 2: 1500}
+_MODES: dict[Preset, tuple[int, ...]] = {"fast": (14, 8, 4), "paper": (16, 12, 8)}
+#: By number of axes: iterations of a fit from scratch, examples per step, points per axis that a step sees (0 for all).
+_ITERATIONS, _BATCH, _POINTS = (4000, 1500, 1500), (40, 20, 20), (0, 32, 8)
 #: Stencil radius of local corrections by number of axes, see :func:`network_preset`.
 _STENCIL_RADIUS = {1: 2}
 
@@ -49,7 +49,11 @@ def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSet
 
 def _modes(preset: Preset, dim: int) -> int:
     """Fourier modes per axis; grids of more axes than the table has use its last entry."""
-    table = _MODES[preset]
+    return _of_axes(_MODES[preset], dim)
+
+
+def _of_axes(table: tuple[int, ...], dim: int) -> int:
+    """The entry for a number of axes; the last one for more than the table has."""
     return table[min(dim, len(table)) - 1]
 
 
@@ -77,8 +81,8 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "loss": "likelihood",
         }
     else:
-        values = {"iterations": _ITERATIONS[min(domain.dim, 2)], "points": 0 if domain.dim == 1 else 32}
-        values["batch"] = 40 if domain.dim == 1 else 20
+        tables = {"iterations": _ITERATIONS, "batch": _BATCH, "points": _POINTS}
+        values = {name: _of_axes(table, domain.dim) for name, table in tables.items()}
     return TrainingSettings(**{**values, **_checked(TrainingSettings, changes)})
 
 
@@ -90,7 +94,7 @@ def policy_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingPol
         # Every fit has all its iterations, as the publication has it.
         values = {"full_size": 0, "refit_share": 1.0, "refit_rate": 1e-3}
     elif domain.dim > 1:
-        # A step in two dimensions takes ten times as long as in one, so an update has fewer and smaller ones.
+        # A step in two or more dimensions takes ten times as long as in one, so an update has fewer and smaller ones.
         values = {"refit_batch": 20, "update_iterations": 25, "update_batch": 10}
     return TrainingPolicy(**{**values, **_checked(TrainingPolicy, changes)})
 

@@ -91,25 +91,33 @@ class Burgers(Task):
         return {"viscosity": self.viscosity, "final_time": self.final_time, "tolerance": self.tolerance}
 
     def _sample(self, indices: Sequence[int], seed: int) -> Array:
-        x = self.grids[-1].axes[0]
-        draws = np.array([rng.uniform(1.0, 6.0, size=2) for rng in generators(indices, seed)]).reshape(-1, 2, 1)
-        a, b = draws[:, 0], draws[:, 1]
-        u0 = a * np.exp(-a * x) * np.sin(2 * np.pi * x) * np.cos(b * np.pi * x)
-        return u0[:, None, :]
+        return profiles(generators(indices, seed), self.grids[-1].axes[0])[:, None]
 
     def _solve(self, f: Array, level: int) -> Array:
         u = solve_burgers(f[:, 0], viscosity=self.viscosity, final_time=self.final_time, tolerance=self.tolerance)
         return u[:, None, :]
 
 
-def solve_burgers(u0: Array, *, viscosity: float, final_time: float, tolerance: float = 5e-8) -> Array:
-    """Velocities ``(n, nodes)`` at ``final_time`` from ``u0`` ``(n, nodes)``; the ends are held at zero."""
+def profiles(rngs: Sequence[np.random.Generator], x: Array) -> Array:
+    """Initial velocities ``(len(rngs), len(x))`` with a and b uniform in [1, 6]."""
+    draws = np.array([rng.uniform(1.0, 6.0, size=2) for rng in rngs]).reshape(-1, 2, 1)
+    a, b = draws[:, 0], draws[:, 1]
+    return np.asarray(a * np.exp(-a * x) * np.sin(2 * np.pi * x) * np.cos(b * np.pi * x))
+
+
+def solve_burgers(u0: Array, *, viscosity: float | Array, final_time: float, tolerance: float = 5e-8) -> Array:
+    """Velocities ``(n, nodes)`` at ``final_time`` from ``u0`` ``(n, nodes)``; the ends are held at zero.
+
+    Args:
+        viscosity: one for all, or ``(n,)``.
+    """
     if not len(u0):
         return u0.copy()
     h = 1.0 / (u0.shape[1] - 1)
     interior = u0[:, 1:-1].copy()
     result = np.zeros_like(u0)
-    result[:, 1:-1] = _rodas(interior, h, viscosity, final_time, tolerance)
+    viscosities = np.broadcast_to(np.asarray(viscosity, dtype=np.float64).reshape(-1, 1), (len(u0), 1))
+    result[:, 1:-1] = _rodas(interior, h, viscosities, final_time, tolerance)
     return result
 
 
@@ -122,7 +130,7 @@ def _mass(u: Array, h: float) -> Array:
     return out
 
 
-def _rhs(u: Array, h: float, nu: float) -> Array:
+def _rhs(u: Array, h: float, nu: Array) -> Array:
     """Flux differences and diffusion: the right-hand side of M u' = F(u)."""
     flux = 0.25 * u * u
     slope = nu / h
@@ -132,8 +140,8 @@ def _rhs(u: Array, h: float, nu: float) -> Array:
     return out
 
 
-def _rodas(u: Array, h: float, nu: float, final_time: float, tolerance: float) -> Array:
-    """Integrate interior values ``(n, m)``; every row has its own time and step, and does not influence others."""
+def _rodas(u: Array, h: float, nu: Array, final_time: float, tolerance: float) -> Array:
+    """Integrate interior values ``(n, m)`` with viscosities ``(n, 1)``; every row has its own time and step."""
     result = np.empty_like(u)
     rows: NDArray[np.intp] = np.arange(len(u))
     time = np.zeros(len(u))
@@ -144,7 +152,7 @@ def _rodas(u: Array, h: float, nu: float, final_time: float, tolerance: float) -
         new, error = _rodas_step(u, step[:, None], h, nu)
         if len(u) > 1 and not np.isfinite(new).all():
             # One overflow spreads through the whole stacked system, so every row takes this step by itself.
-            alone = [_rodas_step(u[i : i + 1], step[i : i + 1, None], h, nu) for i in range(len(u))]
+            alone = [_rodas_step(u[i : i + 1], step[i : i + 1, None], h, nu[i : i + 1]) for i in range(len(u))]
             new, error = np.concatenate([a for a, _ in alone]), np.concatenate([b for _, b in alone])
         scale = tolerance * (1.0 + np.maximum(np.abs(u), np.abs(new)))
         norm = np.sqrt(np.mean((error / scale) ** 2, axis=1))
@@ -166,13 +174,13 @@ def _rodas(u: Array, h: float, nu: float, final_time: float, tolerance: float) -
         if done.any():
             result[rows[done]] = u[done]
             keep = ~done
-            u, rows, time, step, rejected = u[keep], rows[keep], time[keep], step[keep], rejected[keep]
+            u, rows, time, step, rejected, nu = u[keep], rows[keep], time[keep], step[keep], rejected[keep], nu[keep]
         if not len(rows):
             return result
     raise SimulationError(f"burgers: input {rows[0]} needs more than {_MAX_STEPS} time steps. Raise the tolerance.")
 
 
-def _rodas_step(u: Array, step: Array, h: float, nu: float) -> tuple[Array, Array]:
+def _rodas_step(u: Array, step: Array, h: float, nu: Array) -> tuple[Array, Array]:
     """One step of RODAS4 for all rows ``(n, m)`` with steps ``(n, 1)``: the new values and the error estimate."""
     n, m = u.shape
     weight = (h / 6) / (_GAMMA * step)

@@ -1,16 +1,23 @@
-"""Tasks whose inputs are an array of candidates."""
+"""Tasks whose inputs are given: an array of candidates, in memory or on disk, or a function that draws them."""
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypedDict
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from mrafno.errors import SimulationError, TaskError
+from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Interpolation, Layout, as_shapes
 from mrafno.parameters import ParameterValues, as_parameters, join, over_decades, split
 from mrafno.tasks.base import Task, as_numbers
+from mrafno.tasks.digest import InputDigest, digest_inputs
+from mrafno.tasks.rows import DrawnRows, Hdf5Rows, LazyRows, MappedRows, Rows, as_rows
+
+#: Draws n inputs, ``(n, in_channels, *finest grid)`` or ``(n, *finest grid)``, the same ones for the same (n, seed).
+DrawInputs = Callable[[int, int], ArrayLike]
+#: Inputs that are looked at, of those that are not in memory, to see over how many decades a parameter ranges.
+_LOOKED_AT = 200
 
 
 class CandidateSettings(TypedDict, total=False):
@@ -29,11 +36,12 @@ class CandidateSettings(TypedDict, total=False):
 
 
 class CandidateTask(Task):
-    """A task whose inputs are drawn from given candidates: functions, parameters, or both.
+    """A task whose inputs are drawn from given candidates, or by a given function: functions, parameters, or both.
 
     Args:
         inputs: functions on the finest grid, ``(n, channels, *finest grid)`` or ``(n, *finest grid)``; None if inputs
-            are parameters only.
+            are parameters only. What is memory-mapped (``numpy.load(..., mmap_mode="r")``) or an ``h5py.Dataset`` stays
+            on disk. Or a function ``inputs(n, seed)`` that draws n of them.
         resolutions: grid shapes, coarse to fine.
         costs: the cost of one solve on each level, in any unit.
         name: a short name, used in messages and files.
@@ -54,7 +62,7 @@ class CandidateTask(Task):
 
     def __init__(
         self,
-        inputs: ArrayLike | None,
+        inputs: ArrayLike | Rows | DrawInputs | None,
         resolutions: Sequence[Sequence[int] | int],
         costs: Sequence[float],
         *,
@@ -78,31 +86,24 @@ class CandidateTask(Task):
         if self.zero_boundary and len(self.zero_boundary) != len(shapes[0]):
             raise TaskError(f"{name}: zero_boundary needs one (start, end) pair per axis, got {self.zero_boundary}.")
         self.version = version
-        if len(shapes[0]) > 2:
-            raise TaskError(f"{name}: grids of {len(shapes[0])} axes are not supported. Use 1 or 2.")
+        if len(shapes[0]) > 3:
+            raise TaskError(f"{name}: grids of {len(shapes[0])} axes are not supported. Use 1 to 3.")
         if isinstance(out_channels, bool) or not isinstance(out_channels, int) or out_channels < 1:
             raise TaskError(f"{name}: out_channels must be 1 or more, got {out_channels!r}.")
         if inputs is None and parameters is None:
             raise TaskError(f"{name}: there are no candidates. Give inputs=, functions, or parameters=, numbers.")
-        known = None if inputs is None else as_numbers(inputs, f"{name}: the array of inputs")
         self.parameters = _names(name, parameters, parameter_names)
-        if parameters is not None:
-            numbers = as_parameters(parameters, self.parameters, where=name, error=TaskError)
-            known = np.zeros((len(numbers), 0, *shapes[-1])) if known is None else known
-            functions = _with_channels(name, known, shapes, in_channels)
-            if len(functions) != len(numbers):
-                raise TaskError(f"{name}: {len(functions)} functions and {len(numbers)} parameters. Pair them.")
-            values: NDArray[Any] = join(functions, numbers)
-        else:
-            assert known is not None, "one of the two is given"
-            values = _with_channels(name, known, shapes, in_channels)
+        self.draw_inputs: DrawInputs | None = inputs if callable(inputs) else None
+        self._in_channels = in_channels
+        values = self._candidates(inputs, parameters, shapes)
         self.in_channels = values.shape[1]
         if len(self.parameters) > self.in_channels:
             raise TaskError(
                 f"{name}: {len(self.parameters)} parameter_names are too many for inputs of {self.in_channels} "
                 "channels."
             )
-        found = split(values, len(self.parameters))[1]
+        on_disk = isinstance(values, LazyRows)
+        found = split(values[:_LOOKED_AT] if on_disk else values, len(self.parameters))[1]
         chosen = over_decades(found, self.parameters) if log_parameters is None else tuple(log_parameters)
         self.log_parameters = chosen
         super().__init__(shapes, costs)
@@ -112,9 +113,52 @@ class CandidateTask(Task):
                     f"{name}: {parameter} is {found[:, column].min():g} in some input, and a logarithmic scale needs "
                     "positive values. Leave it out of log_parameters."
                 )
-        self.inputs = self._as_input(values, self.levels - 1)
+        # What is on disk is checked when it is read: all of it for its digest when a run begins, else input by input.
+        checked = values if on_disk else self._as_input(values, self.levels - 1)
+        self.inputs: Any = None if self.draw_inputs is not None else checked
+
+    def _candidates(self, inputs: Any, parameters: ParameterValues | None, shapes: tuple[tuple[int, ...], ...]) -> Any:
+        """Candidates ``(n, in_channels, *finest grid)``, parameters included, in memory or not."""
+        name = self.name
+        if callable(inputs):
+            if parameters is not None:
+                raise TaskError(
+                    f"{name}: inputs is a function that draws inputs. Let it return parameters as constant channels "
+                    "behind the functions, name them with parameter_names, and leave parameters out."
+                )
+            inputs = _drawn(name, inputs, _LOOKED_AT if self.parameters else 1, 0)
+        known: Any = as_rows(inputs)
+        if known is None and inputs is not None:
+            known = as_numbers(inputs, f"{name}: the array of inputs")
+        if parameters is None:
+            return _with_channels(name, known, shapes, self._in_channels)
+        numbers = as_parameters(parameters, self.parameters, where=name, error=TaskError)
+        known = np.zeros((len(numbers), 0, *shapes[-1])) if known is None else known
+        functions = _with_channels(name, known, shapes, self._in_channels)
+        if len(functions) != len(numbers):
+            raise TaskError(f"{name}: {len(functions)} functions and {len(numbers)} parameters. Pair them.")
+        if isinstance(functions, LazyRows):
+            shape = (len(functions), functions.shape[1] + len(self.parameters), *shapes[-1])
+            return DrawnRows(lambda rows: join(functions[rows], numbers[rows]), shape)
+        return join(functions, numbers)
+
+    @cached_property
+    def digest(self) -> InputDigest | None:
+        """Digest of the candidates; None if a function draws them."""
+        return None if self.inputs is None else digest_inputs(self.inputs, self.name)
+
+    def source_of_inputs(self) -> dict[str, Any] | None:
+        """Where candidates are that stay on disk, as JSON values; None if a run has to keep them itself."""
+        return self.inputs.description() if isinstance(self.inputs, MappedRows | Hdf5Rows) else None
 
     def _sample(self, indices: Sequence[int], seed: int) -> Array:
+        if self.draw_inputs is not None:
+            n = max(indices, default=-1) + 1
+            drawn = as_numbers(_drawn(self.name, self.draw_inputs, n, seed), f"{self.name}: the array of inputs")
+            values = _with_channels(self.name, drawn, self.resolutions, self._in_channels)
+            if len(values) != n:
+                raise TaskError(f"{self.name}: inputs({n}, {seed}) returned {len(values)} inputs. Return {n}.")
+            return self._as_input(values[list(indices)], self.levels - 1)
         if any(i >= len(self.inputs) for i in indices):
             raise TaskError(
                 f"{self.name}: {max(indices) + 1} inputs asked for, but only {len(self.inputs)} candidates were given. "
@@ -126,8 +170,17 @@ class CandidateTask(Task):
     def _described(self, **more: Any) -> dict[str, Any] | None:
         if self.version is None:
             return None
-        digest = hashlib.sha256(self.inputs.tobytes()).hexdigest()
+        digest = "drawn" if self.digest is None else self.digest.sha256
         return {"version": self.version, "inputs": digest, "layout": self.layout, **more}
+
+
+def _drawn(name: str, draw: DrawInputs, n: int, seed: int) -> ArrayLike:
+    try:
+        return draw(n, seed)
+    except TaskError:
+        raise
+    except Exception as error:
+        raise TaskError(f"{name}: inputs({n}, {seed}), which draws {n} inputs, raised {raised(error)}") from error
 
 
 def _names(name: str, parameters: ParameterValues | None, given: Sequence[str]) -> tuple[str, ...]:
@@ -144,15 +197,14 @@ def _names(name: str, parameters: ParameterValues | None, given: Sequence[str]) 
     return tuple(f"p{i}" for i in range(shape[1]))
 
 
-def _with_channels(
-    name: str, values: NDArray[Any], shapes: tuple[tuple[int, ...], ...], in_channels: int | None
-) -> NDArray[Any]:
+def _with_channels(name: str, values: Any, shapes: tuple[tuple[int, ...], ...], in_channels: int | None) -> Any:
     """Candidates as ``(n, in_channels, *finest grid)``; :class:`TaskError` if their shape is wrong or ambiguous."""
     finest, given = shapes[-1], values.shape
     # The axis of a single channel may be left out: (n, *grid) means (n, 1, *grid).
-    if values.ndim == 1 + len(finest):
-        values = values[:, None]
-    if values.ndim != 2 + len(finest) or values.shape[2:] != finest or not len(values):
+    if len(given) == 1 + len(finest):
+        one = (given[0], 1, *given[1:])
+        values = values.reshaped(one) if as_rows(values) is not None else values[:, None]
+    if len(values.shape) != 2 + len(finest) or values.shape[2:] != finest or not len(values):
         raise TaskError(
             f"{name}: inputs of shape {given} do not match the finest resolution {finest}. Give (n, channels, *finest "
             "grid), n at least 1, or correct the resolutions."

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 
 from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array
-from mrafno.tasks.candidates import CandidateSettings, CandidateTask, stack_outputs
+from mrafno.tasks.candidates import CandidateSettings, CandidateTask, DrawInputs, stack_outputs
+from mrafno.tasks.rows import Rows
 
 #: What stands in braces for something other than a parameter.
 _FIELDS = ("input", "output", "parameters", "level", "resolution")
@@ -47,7 +48,7 @@ class CommandTask(CandidateTask):
     def __init__(
         self,
         command: str | Sequence[str],
-        inputs: ArrayLike | None = None,
+        inputs: ArrayLike | Rows | DrawInputs | None = None,
         resolutions: Sequence[Sequence[int] | int] = (),
         costs: Sequence[float] = (),
         *,

@@ -94,7 +94,7 @@ def cost_table(results: dict[str, tuple[Task, MeasuredCosts]]) -> Table:
                 "x".join(map(str, shape)),
                 f"{1e3 * measured.seconds[level]:.2f}",
                 f"{measured.ratios[level]:.1f}",
-                f"{PUBLISHED[name][level]:g}",
+                f"{PUBLISHED[name][level]:g}" if name in PUBLISHED else "",
                 "" if finest else f"{measured.bias[level]:.2%}",
                 end_section=finest,
             )

@@ -16,7 +16,7 @@ def task_table(names: Sequence[str] = ()) -> Table:
         task = get_task(name)
         table.add_row(
             name,
-            _function(task.input_name, task.in_channels),
+            ", ".join([_function(task.input_name, task.domain.function_channels), *task.parameters]),
             _function(task.output_name, task.out_channels),
             ", ".join("x".join(map(str, shape)) for shape in task.resolutions),
             " : ".join(f"{cost:g}" for cost in task.costs),

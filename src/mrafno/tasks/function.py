@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 
 from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array
-from mrafno.tasks.candidates import CandidateSettings, CandidateTask, stack_outputs
+from mrafno.tasks.candidates import CandidateSettings, CandidateTask, DrawInputs, stack_outputs
+from mrafno.tasks.rows import Rows
 
 
 class FunctionTask(CandidateTask):
@@ -34,7 +35,7 @@ class FunctionTask(CandidateTask):
     def __init__(
         self,
         solve: Callable[..., ArrayLike],
-        inputs: ArrayLike | None = None,
+        inputs: ArrayLike | Rows | DrawInputs | None = None,
         resolutions: Sequence[Sequence[int] | int] = (),
         costs: Sequence[float] = (),
         *,

@@ -6,8 +6,10 @@ from typing import Any
 from mrafno.errors import TaskError
 from mrafno.tasks.base import Task
 from mrafno.tasks.burgers import Burgers
+from mrafno.tasks.burgers_parameters import BurgersParameters
 from mrafno.tasks.darcy import Darcy
 from mrafno.tasks.diffusion import Diffusion
+from mrafno.tasks.diffusion3d import Diffusion3D
 from mrafno.tasks.navier_stokes import NavierStokes
 
 
@@ -21,6 +23,8 @@ TASKS: dict[str, Callable[..., Task]] = {
     "darcy3": _darcy3,
     "diffusion": Diffusion,
     "navier-stokes": NavierStokes,
+    "burgers-parameters": BurgersParameters,
+    "diffusion3d": Diffusion3D,
 }
 
 

@@ -7,6 +7,7 @@ from mrafno.grids import Array
 from mrafno.tasks.base import Task
 from mrafno.tasks.candidates import CandidateTask
 from mrafno.tasks.registry import TASKS, get_task
+from mrafno.tasks.rows import Rows
 
 #: Lists that earlier versions did not record: they were empty.
 _LATER = ("parameter_names", "log_parameters")
@@ -51,6 +52,7 @@ def task_as_json(task: Task) -> dict[str, Any]:
         "out_channels": task.out_channels,
         "layout": list(task.layout),
         "interpolation": task.interpolation,
+        "inputs": _digest_of_inputs(task),
         "zero_boundary": [list(ends) for ends in task.zero_boundary],
         "input_name": task.input_name,
         "output_name": task.output_name,
@@ -58,7 +60,13 @@ def task_as_json(task: Task) -> dict[str, Any]:
     }
 
 
-def task_from_json(values: dict[str, Any], inputs: Array | None) -> Task:
+def _digest_of_inputs(task: Task) -> dict[str, Any] | None:
+    if not isinstance(task, CandidateTask) or isinstance(task, ExternalTask) or task.digest is None:
+        return None
+    return {"count": len(task.inputs), "sha256": task.digest.sha256}
+
+
+def task_from_json(values: dict[str, Any], inputs: Rows | None) -> Task:
     """The task of a description: a built-in one complete, any other as :class:`ExternalTask`.
 
     Args:
@@ -75,7 +83,10 @@ def task_from_json(values: dict[str, Any], inputs: Array | None) -> Task:
             )
         return task
     if inputs is None:
-        raise TaskError(f"{values['name']}: its inputs are missing.")
+        raise TaskError(
+            f"{values['name']}: its inputs are missing. Open the run with the task: Run.open(path, task), or --task "
+            "FILE.py:NAME from the shell."
+        )
     outside = ExternalTask(
         inputs,
         values["resolutions"],

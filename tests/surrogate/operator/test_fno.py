@@ -24,7 +24,7 @@ def mesh_of(shape, layout):
 
 def settings_of(dim=1, **changes):
     base = {"in_channels": 2, "out_channels": 3, "levels": 2, "dim": dim, "width": 5, "hidden": 7, "layers": 3}
-    return NetworkSettings(**{**base, "modes": (3, 2)[:dim], **changes})
+    return NetworkSettings(**{**base, "modes": (3, 2, 2)[:dim], **changes})
 
 
 def network_of(settings, seeds, dtype=torch.float64):
@@ -57,13 +57,12 @@ def plain(network, member, f, mesh, level):
         ],
         dtype=torch.float64,
     )
-    if s.dim == 1:
-        waves = [((k,), 1 if k == 0 else 2) for k in range(s.modes[0])]
-    else:
-        waves = [
-            ((sign * a, b), (1 if b == 0 else 2) * (0.5 if a == 0 else 1))
-            for b, sign, a in itertools.product(range(s.modes[1]), (1, -1), range(s.modes[0]))
-        ]
+    signed = [[(sign * k, 0.5 if k == 0 else 1) for sign in (1, -1) for k in range(count)] for count in s.modes[:-1]]
+    last = [(k, 1 if k == 0 else 2) for k in range(s.modes[-1])]
+    waves = [
+        ([k for k, _ in reversed(wave)], math.prod(factor for _, factor in wave))
+        for wave in itertools.product(last, *reversed(signed))
+    ]
     for i, layer in enumerate(network.layers):
         total = affine(layer.pointwise, v)
         for q, (wave, factor) in enumerate(waves):
@@ -97,7 +96,7 @@ def plain(network, member, f, mesh, level):
         if inside:
             cells[(slice(None), *cell)] = (mixed[inside] * density[inside, None]).sum(0) / density[inside].sum()
     kernel = network.variance_conv.weight[member].view(16, 3**s.dim, 8).transpose(1, 2).reshape(16, 8, *[3] * s.dim)
-    convolution = functional.conv1d if s.dim == 1 else functional.conv2d
+    convolution = (functional.conv1d, functional.conv2d, functional.conv3d)[s.dim - 1]
     convolved = convolution(cells[None], kernel, network.variance_conv.bias[member, :, 0], padding=1)
     hidden = functional.gelu(affine(network.variance_in, functional.gelu(convolved).flatten()))
     return mean.T.reshape(s.out_channels, *mesh.shape), affine(network.variance_out, hidden)[0]
@@ -119,6 +118,12 @@ PLAIN = {
         mesh_of((5, 6), ("cells", "nodes")),
     ),
     "2d periodic": (settings_of(2, layers=1), mesh_of((6, 4), ("periodic", "periodic"))),
+    "3d": (
+        settings_of(
+            3, layers=2, bins=2, zero_boundary=((True, True), (False, False), (False, True)), spacing=(0.2,) * 3
+        ),
+        mesh_of((4, 5, 4), ("cells", "periodic", "nodes")),
+    ),
 }
 
 
@@ -152,7 +157,7 @@ def test_equals_the_oracle_with_fast_transforms(shape, layout):
         torch.testing.assert_close(log_var[member], other_log_var, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["nodes, zero ends", "2d"])
+@pytest.mark.parametrize("name", ["nodes, zero ends", "2d", "3d"])
 def test_members_together_equal_members_one_by_one(name):
     settings, mesh = PLAIN[name]
     f = inputs_of(settings, mesh, members=3)
@@ -461,10 +466,3 @@ def test_settings_survive_json():
 def test_impossible_settings_raise_errors(changes, message):
     with pytest.raises(SurrogateError, match=message):
         settings_of(**changes)
-
-
-def test_the_networks_own_layers_are_for_one_or_two_axes():
-    """Settings may have more: a network of the caller's own uses them."""
-    settings = NetworkSettings(in_channels=1, out_channels=1, levels=1, dim=3, modes=(2, 2, 2))
-    with pytest.raises(SurrogateError, match=r"1 or 2 axes, got 3.*network_factory"):
-        MemberFNO(settings, 2)

@@ -46,6 +46,8 @@ CASES = {
     "nodes 2d": (mesh_of((17, 9), ("nodes", "nodes")), (3, 4)),
     "mixed 2d": (mesh_of((8, 9), ("periodic", "nodes")), (4, 1)),
     "one mode 2d": (mesh_of((6, 7), ("periodic", "periodic")), (1, 1)),
+    "periodic 3d": (mesh_of((5, 6, 8), ("periodic", "periodic", "periodic")), (2, 3, 4)),
+    "mixed 3d": (mesh_of((8, 5, 4), ("cells", "nodes", "periodic")), (3, 2, 1)),
 }
 
 
@@ -56,7 +58,7 @@ def case(request):
 
 def randoms(mesh, modes, *, members=2, inputs=3, outputs=4, batch=2, dtype=torch.float64):
     generator = torch.Generator().manual_seed(7)
-    count = modes[0] if len(modes) == 1 else 2 * modes[0] * modes[1]
+    count = 2 ** (len(modes) - 1) * int(np.prod(modes))
     values = torch.randn(members, batch, inputs, *mesh.shape, generator=generator, dtype=torch.float64)
     weight = torch.randn(members, count, inputs, 2 * outputs, generator=generator, dtype=torch.float64)
     return values.to(dtype), weight.to(dtype)
@@ -72,14 +74,13 @@ def by_definition(values, weight, mesh, modes):
         density = density * np.expand_dims(
             weights(x, period) / period, tuple(i for i in range(len(modes)) if i != axis)
         )
-    if len(modes) == 1:
-        waves = [((k,), 1 if k == 0 else 2) for k in range(modes[0])]
-    else:
-        # Modes with k1 = 0 are there with both signs, so each counts half.
-        waves = [
-            ((sign * k1, k2), (1 if k2 == 0 else 2) * (0.5 if k1 == 0 else 1))
-            for k2, sign, k1 in itertools.product(range(modes[1]), (1, -1), range(modes[0]))
-        ]
+    # On all axes but the last the mode zero is there with both signs, so each counts half.
+    signed = [[(sign * k, 0.5 if k == 0 else 1) for sign in (1, -1) for k in range(count)] for count in modes[:-1]]
+    last = [(k, 1 if k == 0 else 2) for k in range(modes[-1])]
+    waves = [
+        (tuple(k for k, _ in reversed(wave)), np.prod([factor for _, factor in wave]))
+        for wave in itertools.product(last, *reversed(signed))
+    ]
     result = 0.0
     for q, (wave, factor) in enumerate(waves):
         angle = sum(TAU * k * x / period for k, x, period in zip(wave, points, mesh.periods, strict=True))
@@ -117,6 +118,7 @@ def test_gradients_of_both_ways_agree(case):
         (mesh_of((7,), ("periodic",)), (3,)),
         (mesh_of((5,), ("nodes",)), (2,)),
         (mesh_of((4, 5), ("cells", "periodic")), (2, 2)),
+        (mesh_of((3, 4, 4), ("cells", "nodes", "periodic")), (2, 1, 2)),
         (Mesh(((0.05, 0.3, 0.45, 0.9),), (1.25,)), (2,)),
     ],
 )
@@ -149,13 +151,14 @@ def test_transforms_are_each_others_adjoint_up_to_scaling(case):
 
 
 def identity(modes, channels=2):
-    count = modes[0] if len(modes) == 1 else 2 * modes[0] * modes[1]
+    count = 2 ** (len(modes) - 1) * int(np.prod(modes))
     eye = torch.cat([torch.eye(channels), torch.zeros(channels, channels)], dim=1).double()
     return eye.expand(1, count, channels, 2 * channels).contiguous()
 
 
 @pytest.mark.parametrize(
-    ("shape", "modes"), [((16,), (5,)), ((15,), (4,)), ((12, 9), (3, 4)), ((8, 16), (4, 2)), ((9, 9), (5, 5))]
+    ("shape", "modes"),
+    [((16,), (5,)), ((15,), (4,)), ((12, 9), (3, 4)), ((8, 16), (4, 2)), ((9, 9), (5, 5)), ((5, 6, 8), (2, 3, 4))],
 )
 def test_unit_weights_are_numpys_low_pass_filter(shape, modes):
     mesh = mesh_of(shape, ("periodic",) * len(shape))
@@ -178,7 +181,7 @@ def test_the_filter_keeps_what_it_is_made_of(name):
     torch.testing.assert_close(convolve(once, identity(modes), mesh, modes, fft=False), once, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("dim", [1, 2, 3])
 def test_a_band_limited_function_has_one_convolution_whatever_the_grid(dim):
     """Exact, since quadrature on a periodic grid is exact for all waves that it resolves."""
     modes = (4,) * dim
@@ -190,8 +193,10 @@ def test_a_band_limited_function_has_one_convolution_whatever_the_grid(dim):
         f = 0.3 + sum(np.sin(TAU * 3 * a + i) * np.cos(TAU * 2 * x[0]) for i, a in enumerate(x))
         return convolve(torch.as_tensor(f)[None, None, None], weight, mesh, modes)[0, 0, 0]
 
-    coarse, fine = on((16,) * dim), on((32, 48)[:dim])
-    torch.testing.assert_close(coarse, fine[(slice(None, None, 2), slice(None, None, 3))[:dim]], rtol=0, atol=1e-12)
+    coarse, fine = on((16,) * dim), on((32, 48, 16)[:dim])
+    torch.testing.assert_close(
+        coarse, fine[(slice(None, None, 2), slice(None, None, 3), slice(None))[:dim]], rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("dim", [1, 2])

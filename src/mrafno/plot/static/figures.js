@@ -8,10 +8,12 @@ const touchScreen = matchMedia("(pointer: coarse)");
 /** Draws a figure, or draws it again after a change. */
 function drawFigure(plot, figure) {
   plot.figure = figure;
+  makeMenus(plot, figure);
   const [ink, rule, ground] = darkMode.matches ? ["#e8e8e8", "#3a3f46", "#16181b"] : ["#222222", "#dfe3ea", "#ffffff"];
   const { data, layout } = JSON.parse(JSON.stringify(figure).replaceAll('"#222222"', JSON.stringify(ink)));
   // Names come from runs, and plotly interprets markup.
   for (const trace of data) if (trace.name) trace.name = trace.name.replaceAll("<", "&lt;");
+  applyMenus(plot, data, layout);
   const width = plot.clientWidth;
   for (const [name, axis] of Object.entries(layout)) {
     // The part of an axis title in brackets goes to a second line where it would be cut off.
@@ -21,14 +23,21 @@ function drawFigure(plot, figure) {
   const axis = { gridcolor: rule, linecolor: rule, zerolinecolor: rule, automargin: true, ticks: "" };
   const template = { layout: { xaxis: axis, yaxis: { ...axis, title: { standoff: 8 } }, colorway: ["#0072B2"] } };
   const look = {
-    template, uirevision: "kept", paper_bgcolor: ground, plot_bgcolor: ground, font: { ...layout.font, color: ink },
+    template, paper_bgcolor: ground, plot_bgcolor: ground, font: { ...layout.font, color: ink },
     dragmode: touchScreen.matches ? false : layout.dragmode ?? "zoom", // a finger scrolls the page
     hoverlabel: { bgcolor: ground, font: { color: ink } },
-    margin: { ...layout.margin, t: layout.updatemenus ? 60 : layout.annotations ? 40 : 12 },
+    margin: { ...layout.margin, t: layout.annotations ? 40 : 12 },
     legend: layout.legend ?? { orientation: "h", yref: "container", y: 0.01, yanchor: "bottom" },
   };
-  for (const menu of layout.updatemenus ?? []) Object.assign(menu, { bgcolor: ground, bordercolor: rule, font: { color: "#767676" } });
-  return Plotly.react(plot, data, { ...layout, ...look }, { displayModeBar: false, responsive: true });
+  // The zoom of a person is kept, unless another choice has other axes.
+  look.uirevision = plot.menus ? [...plot.menus.querySelectorAll("select")].map((one) => one.value).join() : "kept";
+  Plotly.react(plot, data, { ...layout, ...look }, { displayModeBar: false, responsive: true });
+  if (plot.clickable) return;
+  plot.clickable = true;
+  // What a point leads to is its customdata; the page listens for "point".
+  plot.on("plotly_click", ({ points: [point] }) => {
+    if (point?.customdata !== undefined) plot.dispatchEvent(new CustomEvent("point", { detail: point.customdata, bubbles: true }));
+  });
 }
 
 /** Makes the traces of one frame visible, in every figure of a group; each has as many traces per frame. */

@@ -50,6 +50,22 @@ async function drawPage() {
   });
 }
 
+// The map of the inputs: a click on a point, or a choice from the list, shows the input.
+for (const box of document.querySelectorAll(".details")) {
+  const [list, detail] = [box.querySelector(".points"), box.querySelector(".detail")];
+  const show = (point) => {
+    const template = box.querySelector(`template[data-point="${CSS.escape(point)}"]`);
+    if (template) detail.replaceChildren(template.content.cloneNode(true));
+    else detail.textContent = `${/^\d+$/.test(point) ? "Candidate" : "Query"} ${point}: its pictures are not in this page. The dashboard shows every input.`;
+  };
+  list.addEventListener("change", () => show(list.value));
+  box.closest("section").addEventListener("point", ({ detail: point }) => {
+    list.value = point;
+    show(String(point));
+  });
+  if (list.value) show(list.value);
+}
+
 for (const button of document.querySelectorAll("button[data-copy]")) {
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);

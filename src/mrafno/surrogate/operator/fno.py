@@ -136,11 +136,6 @@ class MemberFNO(nn.Module):
     def __init__(self, settings: NetworkSettings, members: int, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.settings = s = settings
-        if s.dim not in (1, 2):
-            raise SurrogateError(
-                f"network: mrafno's own Fourier layers are for grids of 1 or 2 axes, got {s.dim}. "
-                "Give a network of your own: network_factory=..."
-            )
         self.members = members
         #: Scale of the initial level embeddings, from 0, where all are equal, to 1, the scale of any other input.
         self.level_embedding_scale = 1.0

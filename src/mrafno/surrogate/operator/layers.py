@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from mrafno.surrogate.operator.spectral import NARROW, Mesh, fourier_layer
+from mrafno.surrogate.operator.spectral import NARROW, Mesh, fourier_layer, mode_count
 
 
 class Linear(nn.Module):
@@ -72,7 +72,7 @@ class FourierLayer(nn.Module):
         self.modes = modes
         #: Whether to use a fast transform; None chooses by size.
         self.fft: bool | None = None
-        count = modes[0] if len(modes) == 1 else 2 * modes[0] * modes[1]
+        count = mode_count(modes)
         self.pointwise = Linear(members, width, width, dtype)
         # (members, mode, in, real | imaginary part of out)
         self.spectral = nn.Parameter(torch.zeros(members, count, width, 2 * width, dtype=dtype))

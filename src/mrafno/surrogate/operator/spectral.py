@@ -9,9 +9,11 @@ Only K of many modes are kept, so a product with a fixed real matrix of 2K colum
 transform unless K is a large part of the grid. It also needs no uniform spacing, so strided training grids need no
 resampling. :func:`use_fft` chooses between the two; both give the same numbers.
 
-In two dimensions the modes are (k1, k2) and (-k1, k2), k1 and k2 from 0 on: Q = 2 K1 K2 of them (Q = K in one).
-A spectrum has the shape ``(members, Q, 2, batch, channels)`` with real and imaginary parts on the axis of two, which
-is the layout for the product with the weights of each mode.
+On several axes the modes are (+-k1, +-k2, ..., kd), all from 0 on, so that Q = 2 K1 2 K2 ... Kd: the last axis has no
+negative modes, because functions are real, and on the others zero occurs with both signs, each counting half. The order
+of the modes is that of the axes backwards, (kd, ..., sign of k2, k2, sign of k1, k1). A spectrum has the shape
+``(members, Q, 2, batch, channels)`` with real and imaginary parts on the axis of two, which is the layout for the
+product with the weights of each mode.
 
 Functions are held points first, ``(members, *points, batch, channels)``, and the last axis of a grid comes first of
 the points. So the products from the left that make up a transform leave the modes in the order of a spectrum, and
@@ -108,14 +110,13 @@ def _left(matrix: Tensor, values: Tensor) -> Tensor:
 def matrices(
     mesh: Mesh, modes: tuple[int, ...], inverse: bool, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, ...]:
-    """The products that make up a transform, one per axis, to be applied from the left.
+    """The products that make up a transform, one per axis from the last to the first, to be applied from the left.
 
-    The last axis is real: ``(2K, N)`` with rows (k, part). The first of two takes real and imaginary parts together,
-    ``(4K, 2N)`` with rows (sign of k1, k1, part) and columns (part, point). The inverse's are of the transposed shapes.
+    The last axis is real: ``(2K, N)`` with rows (k, part). The others take real and imaginary parts together,
+    ``(4K, 2N)`` with rows (sign of k, k, part) and columns (part, point). The inverse's are of the transposed shapes.
     """
-    made = [_last_axis(mesh.axes[-1], mesh.periods[-1], modes[-1], inverse)]
-    if len(modes) == 2:
-        made.append(_first_axis(mesh.axes[0], mesh.periods[0], modes[0], inverse))
+    *others, last = zip(mesh.axes, mesh.periods, modes, strict=True)
+    made = [_last_axis(*last, inverse), *(_other_axis(*axis, inverse) for axis in reversed(others))]
     return tuple(torch.tensor(matrix.copy(), dtype=dtype, device=device) for matrix in made)
 
 
@@ -128,9 +129,9 @@ def _last_axis(points: Points, period: float, modes: int, inverse: bool) -> NDAr
     return np.asarray(both * (weights(points, period) / period))
 
 
-def _first_axis(points: Points, period: float, modes: int, inverse: bool) -> NDArray[np.float64]:
+def _other_axis(points: Points, period: float, modes: int, inverse: bool) -> NDArray[np.float64]:
     angle = 2 * np.pi / period * np.outer(np.arange(modes), points)
-    out = np.zeros((2, modes, 2, 2, len(points)))  # (sign, k1, part out, part in, point)
+    out = np.zeros((2, modes, 2, 2, len(points)))  # (sign, k, part out, part in, point)
     for i, sign in enumerate((1, -1)):
         # (a + ib) (cos - i sign sin)
         out[i, :, 0, 0] = np.cos(angle)
@@ -138,7 +139,7 @@ def _first_axis(points: Points, period: float, modes: int, inverse: bool) -> NDA
         out[i, :, 0, 1] = sign * np.sin(angle)
         out[i, :, 1, 1] = np.cos(angle)
     if inverse:
-        # The transposed matrix turns the angle back. Modes with k1 = 0 occur twice.
+        # The transposed matrix turns the angle back. The mode k = 0 occurs twice.
         out[:, 0] *= 0.5
     else:
         out *= weights(points, period) / period
@@ -146,23 +147,33 @@ def _first_axis(points: Points, period: float, modes: int, inverse: bool) -> NDA
     return flat.T if inverse else flat
 
 
+def mode_count(modes: Sequence[int]) -> int:
+    """Number of modes, Q."""
+    return math.prod(modes) << (len(modes) - 1)
+
+
 def to_modes(values: Tensor, products: tuple[Tensor, ...]) -> Tensor:
     """Functions ``(M, *points, B, C)`` to their spectrum ``(M, Q, 2, B, C)``."""
-    m, *_, b, c = values.shape
-    found = _left(products[0], values.reshape(m, values.shape[1], -1))
-    if len(products) == 2:
-        found = _left(products[1], found.view(-1, products[1].shape[1], b * c))
+    m, *points, b, c = values.shape
+    found = values.reshape(m, points[0], -1)
+    for i, product in enumerate(products):
+        rest = (
+            math.prod(points[i + 1 :]) * b * c
+        )  # the axes that are still to be transformed, and what is carried along
+        found = _left(product, found.view(-1 if i else m, product.shape[1], rest))
     return found.view(m, -1, 2, b, c)
 
 
 def from_modes(spectrum: Tensor, products: tuple[Tensor, ...]) -> Tensor:
     """A spectrum ``(M, Q, 2, B, C)`` to functions ``(M, *points, B, C)``."""
     m, _, _, b, c = spectrum.shape
-    if len(products) == 1:
-        return _left(products[0], spectrum.view(m, -1, b * c)).view(m, -1, b, c)
-    parts = _left(products[1], spectrum.view(-1, products[1].shape[1], b * c))
-    points = _left(products[0], parts.view(m, products[0].shape[1], -1))
-    return points.view(m, products[0].shape[0], -1, b, c)
+    # The product of the last axis, which is real, has as many rows as points, the others twice as many.
+    points = [product.shape[0] // (2 if i else 1) for i, product in enumerate(products)]
+    found = spectrum
+    for i in reversed(range(len(products))):
+        done = math.prod(points[i + 1 :]) * b * c
+        found = _left(products[i], found.view(-1 if i else m, products[i].shape[1], done))
+    return found.view(m, *points, b, c)
 
 
 def multiply(spectrum: Tensor, weight: Tensor) -> Tensor:
@@ -236,8 +247,12 @@ class _FourierLayer(torch.autograd.Function):
 
 
 def _zero_modes(synthesis: tuple[Tensor, ...]) -> tuple[int, ...]:
-    """Indices of the constant mode; with two axes it occurs twice, as k1 = 0 and as -k1 = 0."""
-    return (0,) if len(synthesis) == 1 else (0, synthesis[1].shape[1] // 4)
+    """Indices of the constant mode, which occurs with both signs on every axis but the last."""
+    found = [0]
+    for product in synthesis[1:]:
+        modes = product.shape[1] // 4
+        found = [2 * modes * index + sign * modes for index in found for sign in (0, 1)]
+    return tuple(found)
 
 
 def fourier_layer(
@@ -311,31 +326,27 @@ def _convolve_fft(values: Tensor, weight: Tensor, mesh: Mesh, modes: tuple[int, 
         scale = torch.as_tensor(weights(points, period) / period, dtype=values.dtype, device=values.device)
         values = values * scale.view(-1, *[1] * (len(modes) - 1 - axis))
     spectrum = torch.fft.rfftn(values, s=lengths, dim=dims)
-    rows = (
-        [np.arange(modes[-1])] if len(modes) == 1 else [np.r_[0 : modes[0], -np.arange(modes[0])], np.arange(modes[1])]
-    )
-    kept = spectrum[(..., *np.ix_(*rows))] if len(modes) == 2 else spectrum[..., : modes[0]]
+    rows = [*(np.r_[0:k, -np.arange(k)] for k in modes[:-1]), np.arange(modes[-1])]
+    kept = spectrum[(..., *np.ix_(*rows))]
     angle = sum(
         np.reshape(2 * np.pi / period * points[0] * k, (-1, *[1] * (len(modes) - 1 - axis)))
         for axis, (points, period, k) in enumerate(zip(mesh.axes, mesh.periods, rows, strict=True))
     )
     phase = torch.as_tensor(np.exp(-1j * np.asarray(angle)), device=values.device).to(kept.dtype)
-    kept = kept * phase
-    # Into the common order of modes, (k2, sign, k1), and back.
-    ordered = kept.transpose(-1, -2).flatten(3) if len(modes) == 2 else kept
-    mixed = multiply(torch.view_as_real(ordered).permute(0, 3, 4, 1, 2).contiguous(), weight)
+    # Into the common order of modes, from the last axis to the first, and back.
+    backwards = (0, 1, 2, *range(kept.ndim - 1, 2, -1))
+    ordered = (kept * phase).permute(backwards)
+    mixed = multiply(torch.view_as_real(ordered.flatten(3)).permute(0, 3, 4, 1, 2).contiguous(), weight)
     result = torch.view_as_complex(mixed.permute(0, 3, 4, 1, 2).contiguous())
-    if len(modes) == 2:
-        result = result.view(*result.shape[:3], modes[1], 2 * modes[0]).transpose(-1, -2)
-    result = result * phase.conj()
-    full = torch.zeros(*result.shape[:3], *spectrum.shape[3:], dtype=result.dtype, device=result.device)
-    if len(modes) == 2:
-        half = torch.ones(2 * modes[0], 1, dtype=values.dtype, device=values.device)
-        half[0] = half[modes[0]] = 0.5
-        index = torch.as_tensor(rows[0] % lengths[0], device=values.device)  # type: ignore[operator]
-        full = full.index_add(3, index, _pad(result * half, full.shape[-1]))
-    else:
-        full = _pad(result, full.shape[-1])
+    full = result.view(*result.shape[:3], *ordered.shape[3:]).permute(backwards) * phase.conj()
+    for axis, k in enumerate(modes[:-1]):
+        # Both zeros are added up, each with half of its value.
+        half = torch.ones(2 * k, *[1] * (len(modes) - 1 - axis), dtype=values.dtype, device=values.device)
+        half[0] = half[k] = 0.5
+        shape = [*full.shape[: 3 + axis], spectrum.shape[3 + axis], *full.shape[4 + axis :]]
+        index = torch.as_tensor(rows[axis] % spectrum.shape[3 + axis], device=values.device)
+        full = full.new_zeros(shape).index_add(3 + axis, index, full * half)
+    full = _pad(full, spectrum.shape[-1])
     out: Tensor = torch.fft.irfftn(full, s=lengths, dim=dims, norm="forward")
     for axis, n in enumerate(mesh.shape):
         out = out.narrow(axis - len(modes), 0, n)
