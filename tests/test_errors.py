@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from mrafno.errors import SimulationError, place_of, raised, sentence
+from mrafno.errors import SimulationError, place_of, printable, raised, sentence
 from mrafno.tasks import FunctionTask
 
 
@@ -44,3 +44,8 @@ def test_what_cannot_say_what_it_is():
 )
 def test_a_sentence_ends(text, ends):
     assert sentence(text) == ends
+
+
+def test_what_commands_a_terminal_is_written_out():
+    assert printable("na\u00efve, 34 \u00b0C\nin two lines") == "na\u00efve, 34 \u00b0C\nin two lines"
+    assert printable("\x1b[2Jgone\x07\u202e\x9b") == r"\x1b[2Jgone\x07\u202e\x9b"

@@ -65,6 +65,13 @@ def _installed(file: Path) -> bool:
     return libraries or file.is_relative_to(_PYTHON) or str(file).startswith("<frozen")
 
 
+def printable(text: str) -> str:
+    """A text with its control characters written out, so that it cannot command a terminal; lines stay lines."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
 def sentence(text: str) -> str:
     """A text from elsewhere that ends like a sentence, so that another may follow."""
     return text if text.endswith((".", "!", "?")) else f"{text}."

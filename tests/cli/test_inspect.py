@@ -9,9 +9,12 @@ import pytest
 from rich.console import Console
 
 from mrafno.cli.tables import comparison_table
+from mrafno.errors import TaskError
 from mrafno.run.state import RunState
+from mrafno.storage.checksum import seal
 from mrafno.storage.ledger import Ledger
 from tests.cli.conftest import mrafno, shown
+from tests.made_runs import made_run, made_task
 
 
 def test_json_is_the_state(finished):
@@ -163,3 +166,33 @@ def test_reporting(finished, tmp_path):
     result = mrafno("report", finished, "--out", tmp_path / "file" / "page.html")
     assert result.exit_code == 1
     assert result.stderr.startswith("error: ")
+
+
+def test_names_and_reasons_of_somebody_else_do_not_command_the_terminal(tmp_path):
+    """Clearing the screen, changing its title, and writing backwards, from everything that a ledger says."""
+    evil = "\x1b[2J\x1b]0;owned\x07\u202e"
+    folder = made_run(tmp_path / "run\x1b[31m", levels=(0,), failures=[f"no {evil}"], stopped=f"stopped {evil}")
+    ledger = folder / "ledger.jsonl"
+    lines, after = [], b"0" * 16
+    for line in ledger.read_bytes().splitlines():
+        text = line[: line.index(b',"sum":')].replace(b'"name":"made"', b'"name":"made\\u001b[2J"')
+        lines.append(seal(text[:-17] + after + b'"}', "sum", separators=(",", ":")))
+        after = lines[-1][-18:-2]
+    ledger.write_bytes(b"\n".join(lines) + b"\n")
+    for command in (
+        ["show", folder],
+        ["show", folder, "--json"],
+        ["compare", folder],
+        ["show", tmp_path / "no\x1b[2J"],
+    ):
+        result = mrafno(*command)
+        said = result.stdout + result.stderr
+        assert not [c for c in said if not c.isprintable() and c != "\n"], repr(said)
+    assert "made" in mrafno("show", folder).stdout
+    assert r"\x1b[2J" in mrafno("show", folder).stdout
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2Jb", "", "a\nb", 3])
+def test_a_task_needs_a_printable_name(name):
+    with pytest.raises(TaskError, match="its name must be a text of printable characters"):
+        made_task(name=name)

@@ -32,6 +32,7 @@ def test_settings_and_call_are_in_the_folder(original):
     names = ("pool", "initial", "test", "members", "iterations", "evaluate", "update_every")
     assert [settings[name] for name in names] == [12, 3, 4, 2, 3, 2, 10]
     kept = json.loads((folder / "task.source.json").read_text())
+    assert len(kept.pop("signature")) == 64
     assert kept == {"task": f"{folder.parent / 'tiny_original.py'}:task", "folder": None, "steps": 4}
 
 

@@ -13,7 +13,9 @@ from mrafno.dashboard import Server
 from mrafno.dashboard.site import STATIC
 from mrafno.errors import MrafnoError
 from mrafno.plot.bundle import plotly_js
+from mrafno.storage.checksum import seal
 from tests.dashboard.conftest import Client
+from tests.made_runs import made_run
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST:1", "127.0.0.1:9999", "[::1]:8765", "127.0.0.2"])
@@ -165,3 +167,21 @@ def test_concurrent_requests(client):
         assert len(bodies) == 5
         if address != "/api/runs":
             assert len(set(bodies)) == 1, address
+
+
+@pytest.mark.parametrize("cost", [b"NaN", b"1e999", b"-1.0"])
+def test_a_cost_that_is_no_number_is_a_damaged_run_and_no_error_of_the_server(tmp_path, serve, cost):
+    """Every checksum is right: the ledger is of somebody else's making."""
+    ledger = made_run(tmp_path / "run", levels=(0, 0)) / "ledger.jsonl"
+    lines, after = [], b"0" * 16
+    for line in ledger.read_bytes().splitlines():
+        text = line[: line.index(b',"sum":')].replace(b'"cost":1.0', b'"cost":' + cost)
+        lines.append(seal(text[:-17] + after + b'"}', "sum", separators=(",", ":")))
+        after = lines[-1][-18:-2]
+    ledger.write_bytes(b"\n".join(lines) + b"\n")
+    client = Client(serve(tmp_path))
+    assert "ledger" in client.rows()["run"]["problem"]
+    for view in ("run", "figures", "queries"):
+        answer = client.send(f"/api/{view}?run=run")
+        assert answer.status in (200, 503)
+        assert b"ledger" in answer.content

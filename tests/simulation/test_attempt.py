@@ -45,3 +45,8 @@ def test_a_long_reason_is_cut():
 def test_an_input_that_the_task_refuses_is_a_failed_query():
     bad = Query("q000001", "pool", 7, INPUTS[:1])
     assert_failed(attempt(task_of(double), bad), "unknown level 7")
+
+
+def test_a_reason_does_not_command_a_terminal():
+    found = failure_reason(ValueError("no \x1b[2J root\x07"), "double")
+    assert found == r"double: the simulator raised ValueError: no \x1b[2J root\x07"

@@ -90,16 +90,18 @@ def ask(
 
 def _method(folder: Path, text: str | None) -> "Method | None":
     """A method that is not built in: from the flag, or from where the run had it."""
-    from mrafno.cli.call_file import check_trusted, read_call
+    from mrafno.cli.call_file import check_author, check_trusted, read_call
     from mrafno.cli.loading import Source
 
     if text is not None:
         loaded: Method = Source.of(text, "method").load()
         return loaded
-    source = read_call(folder).method
+    last = read_call(folder)
+    source = last.method
     if source is None:
         return None
     check_trusted(source, folder)
+    check_author(folder, last, [source.text], f"mrafno ask {folder} --method {source.text}")
     print_stderr(f"loading the method from {source.text}, the source in {folder}")
     remembered: Method = source.load()
     return remembered

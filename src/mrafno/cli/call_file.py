@@ -5,13 +5,19 @@ Without it, or on another machine, these are given as flags.
 """
 
 import json
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from mrafno.cli import config
 from mrafno.cli.loading import Source, What
+from mrafno.cli.trust import is_signed, signature
 from mrafno.errors import LedgerError, MrafnoError
+from mrafno.plot.text import listed
 from mrafno.storage.files import read_bytes, write_json
 from mrafno.storage.layout import TASK_SOURCE
 
@@ -33,6 +39,8 @@ class Call:
     values: dict[str, Any] = field(default_factory=dict)
     method: Source | None = None
     callbacks: tuple[Source, ...] = ()
+    #: Whether this person wrote it, on this machine or another one with the same home.
+    signed: bool = field(default=False, compare=False)
 
 
 def write_call(folder: Path, call: Call) -> None:
@@ -47,6 +55,7 @@ def write_call(folder: Path, call: Call) -> None:
         record["method"] = _as_json(call.method)
     if call.callbacks:
         record["callbacks"] = [_as_json(callback) for callback in call.callbacks]
+    record["signature"] = signature(json.loads(json.dumps(record)))
     path = folder / TASK_SOURCE
     try:
         write_json(path, record, indent=2)
@@ -61,6 +70,8 @@ def read_call(folder: Path) -> Call:
         return Call()
     try:
         record = json.loads(read_bytes(path, advice=_ADVICE))
+        written = record.pop("signature", None)
+        signed = is_signed(record, written)
         task, where = record.pop("task"), record.pop("folder")
         method = _from_json(record.pop("method"), "method") if "method" in record else None
         callbacks = tuple(_from_json(entry, "callback") for entry in record.pop("callbacks", []))
@@ -76,7 +87,7 @@ def read_call(folder: Path) -> Call:
     except (MrafnoError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise LedgerError(f"{path} is damaged, or was not written by mrafno. {_ADVICE}") from error
     source = None if task is None else Source(task, None if where is None else Path(where))
-    return Call(source, values, method, callbacks)
+    return Call(source, values, method, callbacks, signed)
 
 
 def _as_json(source: Source) -> list[str | None]:
@@ -88,6 +99,22 @@ def _from_json(entry: Any, what: What) -> Source:
     if not isinstance(text, str) or not isinstance(folder, str | None):
         raise TypeError(f"a {what} is a text and a folder")
     return Source(text, None if folder is None else Path(folder), what)
+
+
+def check_author(folder: Path, call: Call, names: Sequence[str], advice: str) -> None:
+    """Ask before code is executed, or an address is connected to, that somebody else has put into the run's folder.
+
+    Args:
+        call: as it was read.
+        names: of the code and the addresses; with none there is nothing to ask.
+        advice: what to do where nobody can be asked.
+    """
+    if not names or call.signed:
+        return
+    what = f"{folder / TASK_SOURCE} names {listed(names)} and was not written by you, or by an earlier version"
+    if sys.stdin.isatty() and typer.confirm(f"{what}. Whoever wrote it decides what that does. Go on?", err=True):
+        return
+    raise LedgerError(f"{what}. Its code is executed only if you trust it: {advice}")
 
 
 def check_there(source: Source, folder: Path) -> None:

@@ -17,6 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from mrafno.errors import printable
 from mrafno.plot.text import duration, mesh_name
 from mrafno.run.spending import Count, Spent
 from mrafno.run.state import RunState
@@ -126,7 +127,7 @@ class Display:
 
     def warn(self, text: str) -> None:
         """Show a warning, apart from the results."""
-        print(f"warning: {text}", file=sys.stderr, flush=True)
+        print(printable(f"warning: {text}"), file=sys.stderr, flush=True)
 
     def finish(self, outcome: str, reason: str) -> None:
         """Show the end: ``done``, ``interrupted`` or ``failed``, and why."""
@@ -182,7 +183,7 @@ class LiveDisplay(Display):
 
     def warn(self, text: str) -> None:
         """Print a warning above the block."""
-        self._live.console.print(Text(f"warning: {text}"))
+        self._live.console.print(Text(printable(f"warning: {text}")))
 
     def __exit__(self, *_: object) -> None:
         """Draw once more and stop."""

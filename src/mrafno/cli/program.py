@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from mrafno._version import __version__
-from mrafno.errors import FailuresError, MrafnoError
+from mrafno.errors import FailuresError, MrafnoError, printable
 
 #: Too many simulations failed.
 FAILURES = 3
@@ -89,7 +89,7 @@ app = typer.Typer(
 
 def print_stderr(text: str) -> None:
     """Print a message on stderr."""
-    typer.echo(text, err=True)
+    typer.echo(printable(text), err=True)
 
 
 def _print_version(wanted: bool) -> None:

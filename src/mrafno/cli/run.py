@@ -1,8 +1,10 @@
 """Commands that create, advance and resume runs."""
 
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -76,11 +78,20 @@ def create(ctx: typer.Context, **_: Any) -> None:
 @with_flags(
     [options.AS_JSON], options.GOALS, [options.COUNT], options.SIMULATIONS, [options.CALLBACK, options.OTHER_METHOD]
 )
-def resume(ctx: typer.Context, folder: options.Folder, task: options.OtherTask = None, **_: Any) -> None:
+def resume(
+    ctx: typer.Context,
+    folder: options.Folder,
+    task: options.OtherTask = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Execute the code that the run names, though somebody else wrote its name.")
+    ] = False,
+    **_: Any,
+) -> None:
     """Continue a run, as if it had never stopped.
 
     Goals and simulation settings that are not given are those of the last call; a goal that is given replaces all
-    earlier goals. A task, a method and callbacks from files are loaded from the same files, whose names are printed.
+    earlier goals. A task, a method and callbacks from files are loaded from the same files, whose names are printed; if
+    somebody else has written these names, you are asked before.
     """
     from mrafno.cli import config
     from mrafno.cli.advance import advance, reserved_stdout
@@ -108,6 +119,10 @@ def resume(ctx: typer.Context, folder: options.Folder, task: options.OtherTask =
         last.method if method is None else Source.of(method, "method"),
         tuple(Source.of(text, "callback") for text in callback) if callback else last.callbacks,
     )
+    if trust:
+        last = replace(last, signed=True)
+    if "dask" in flags:
+        last = replace(last, values={})
     with reserved_stdout(as_json) as stdout, open_run(folder, call, last) as it:
         write_call(folder, call)
         advance(it, folder, {**values, "json": as_json}, stdout)
@@ -187,17 +202,24 @@ def _created(parts: _Parts, values: dict[str, Any]) -> "Run":
 
 def open_run(folder: Path, call: "Call", last: "Call") -> "Run":
     """A run with its task, method and callbacks; what the run's call file names is checked and printed first."""
-    from mrafno.cli.call_file import check_there, check_trusted
+    from mrafno.cli.call_file import check_author, check_there, check_trusted
     from mrafno.errors import RunError
     from mrafno.run import Run
     from mrafno.tasks.stored import ExternalTask
 
-    remembered = {last.source, last.method, *last.callbacks}
-    for source in (call.source, call.method, *call.callbacks):
-        if source is not None and source.is_code and source in remembered:
-            check_there(source, folder)
-            check_trusted(source, folder)
-            print_stderr(f"loading the {source.what} from {source.text}, the source in {folder}")
+    # What was given again as a flag is another object, and is trusted.
+    remembered = [source for source in (last.source, last.method, *last.callbacks) if source is not None]
+    used = [call.source, call.method, *call.callbacks]
+    sources = [source for source in remembered if source.is_code and any(source is one for one in used)]
+    address = last.values.get("dask")
+    addresses = [] if address in (None, "local") or call.values.get("dask") != address else [address]
+    for source in sources:
+        check_there(source, folder)
+        check_trusted(source, folder)
+    named = [*(source.text for source in sources), *addresses]
+    check_author(folder, last, named, f"mrafno resume {shlex.quote(str(folder))} --trust")
+    for source in sources:
+        print_stderr(f"loading the {source.what} from {source.text}, the source in {folder}")
     task = None if call.source is None else call.source.load(by_value="dask" in call.values)
     method = None if call.method is None else call.method.load()
     callbacks = [callback.load() for callback in call.callbacks]

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from mrafno.analysis.curves import cost_to_reach, round_errors
 from mrafno.cli.display import Snapshot
+from mrafno.errors import printable
 from mrafno.plot.text import duration
 from mrafno.run.spending import COUNTED, Count, check_count
 from mrafno.run.state import QueryRecord, RunState
@@ -60,7 +61,7 @@ def run_table(state: RunState, folder: Path, lock: LockState = "free", untaken: 
         rows.append(("refused", f"{_listed(list(state.refused.values()))} Kept in {INBOX}/{REFUSED}."))
     rows += [("warning", text) for text in state.warnings.values()]
     for name, value in rows:
-        grid.add_row(name, Text(value))
+        grid.add_row(name, Text(printable(value)))
     parts: list[RenderableType] = [grid, _queries(state, now.meshes)]
     failed = [q for q in state.queries.values() if q.status in ("failed", "abandoned")]
     return Group(*parts, _failed(failed, now.meshes)) if failed else Group(*parts)
@@ -93,7 +94,7 @@ def _failed(queries: Sequence[QueryRecord], meshes: Sequence[str]) -> Table:
     for name in ("query", "mesh", "what", "reason"):
         table.add_column(name, overflow="fold")
     for q in queries[-_LISTED:]:
-        table.add_row(q.id, meshes[q.level], q.status, Text(q.reason or ""))
+        table.add_row(Text(printable(q.id)), meshes[q.level], q.status, Text(q.reason or ""))
     return table
 
 
@@ -167,5 +168,5 @@ def comparison_table(found: dict[str, Any]) -> Table:
             "error": "none" if run["error"] is None else f"{run['error']:.4g}",
         }
         costs = (_NEVER if cost is None else f"{cost:.4g}" for cost in run["reached"].values())
-        table.add_row(Text(run["run"]), *(figures[name] for name in names), *costs)
+        table.add_row(Text(printable(run["run"])), *(figures[name] for name in names), *costs)
     return table

@@ -10,6 +10,9 @@ import numpy as np
 from mrafno.errors import SurrogateError
 from mrafno.grids import Array, Domain
 
+#: Least size of the largest output.
+SMALLEST = 1e-100
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -63,6 +66,14 @@ class Dataset:
 
     def __len__(self) -> int:
         return sum(self.sizes)
+
+    def check_scale(self) -> None:
+        """Raise if the outputs are so small that squares of them vanish, and every error with them."""
+        largest = max((float(np.abs(y).max()) for y in self.outputs if len(y)), default=0.0)
+        if 0 < largest < SMALLEST:
+            raise SurrogateError(
+                f"dataset: the largest output is {largest:.3g}, less than {SMALLEST:g}. Give outputs in other units."
+            )
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,13 @@ from mrafno.errors import LedgerError, RunError, TaskError, hint
 from mrafno.grids import Array
 from mrafno.storage.files import from_npy, read_bytes
 from mrafno.storage.ledger import Ledger
-from mrafno.tasks.base import Task, as_numbers
+from mrafno.tasks.base import LARGEST, Task, as_numbers
 
 #: A file, or its arrays by name.
 Examples = Path | str | Mapping[str, ArrayLike]
+
+#: Bytes that any file may unpack to, and the multiple of its own bytes that a larger one may.
+_MOST_UNPACKED, _MOST_TIMES = 2**28, 20
 
 _ADVICE = "Give a .npz file with input_0, output_0 and so on, as numpy.savez writes it."
 
@@ -94,7 +97,7 @@ def _level(arrays: Mapping[str, Any], task: Task, level: int) -> LevelExamples:
     y = _with_channel(arrays[f"output_{level}"], f"output_{level}", task.out_channels, shape)
     costs = arrays.get(f"cost_{level}", np.full(len(f), task.costs[level]))
     costs = np.asarray(as_numbers(costs, f"cost_{level}"), dtype=np.float64)
-    if costs.shape != (len(f),) or not (np.isfinite(costs) & (costs >= 0)).all():
+    if costs.shape != (len(f),) or not ((costs >= 0) & (costs <= LARGEST)).all():
         raise TaskError(f"cost_{level} must have {len(f)} numbers, 0 or more, one of each example.")
     if len(y) != len(f):
         raise TaskError(f"there are {len(f)} inputs but {len(y)} outputs. Pair them.")
@@ -133,10 +136,22 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     content = read_bytes(path, advice=_ADVICE)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
+            _check_size(path, len(content), sum(member.file_size for member in file.infolist()))
             members = {name: file.read(name) for name in file.namelist()}
+    except RunError:
+        raise
     except Exception as error:  # a damaged file can fail in any way
         raise LedgerError(f"{path} is no .npz file, or it is damaged ({error}). {_ADVICE}") from error
     return {
         name.removesuffix(".npy"): from_npy(values, where=f"{path}: {name}", advice=_ADVICE)
         for name, values in members.items()
     }
+
+
+def _check_size(path: Path, packed: int, unpacked: int) -> None:
+    """Raise for a small file that would fill the memory."""
+    if unpacked > max(_MOST_UNPACKED, _MOST_TIMES * packed):
+        raise RunError(
+            f"examples {path}: {packed / 1e6:.3g} MB unpack to {unpacked / 1e6:.6g} MB, more than {_MOST_TIMES} times "
+            "as many. If this is your own file, write it with numpy.savez, which does not compress."
+        )

@@ -17,7 +17,7 @@ from mrafno.errors import LedgerError, RunError
 from mrafno.grids import Array
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.inbox import Content, Message, leave_message, list_messages, read_message
-from mrafno.tasks.base import Task, as_numbers
+from mrafno.tasks.base import LARGEST, Task, as_numbers
 
 AnswerKind = Literal["told", "failed", "abandoned"]
 #: Statuses of queries whose output is accepted.
@@ -106,8 +106,10 @@ def checked_measure(what: str, value: Any) -> float | None:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if not (number >= 0 and math.isfinite(number)):
+    if not number >= 0 or math.isinf(number):
         raise RunError(f"run: {what} must be a number, 0 or more, got {value!r}.")
+    if number > LARGEST:
+        raise RunError(f"run: {what} is {value!r}, more than {LARGEST:g}. Give it in another unit.")
     return number
 
 

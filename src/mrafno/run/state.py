@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from mrafno.analysis.curves import Curve
-from mrafno.errors import LedgerError
+from mrafno.errors import LedgerError, printable
 from mrafno.run.records import Evaluation, Kind, QueryRecord, Status, Training
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, Spending, Spent
@@ -102,7 +102,8 @@ class RunState:
 
     def _created(self, at: float, **data: Any) -> None:
         self.created = at
-        self.task, self.method, self.seed = data["task"], data["method"], data["seed"]
+        # Somebody else's run may have names and reasons that command a terminal.
+        self.task, self.method, self.seed = _printable(data["task"]), printable(data["method"]), data["seed"]
         self.settings = RunSettings.recorded(data["settings"])
         self.given = tuple(data.get("given", ()))
         self.own_method = data.get("own_method")
@@ -150,6 +151,7 @@ class RunState:
         message: str | None = None,
     ) -> None:
         query = self.queries[id]
+        _check_amounts(cost, seconds)
         query.message, query.measured = message, len(self.evaluations)
         query.output, query.cost, query.seconds = ArrayFile.from_json(output), cost, seconds
         if repeats is None:
@@ -175,19 +177,20 @@ class RunState:
         seconds: float | None = None,
     ) -> None:
         query = self.queries[id]
+        _check_amounts(cost, seconds)
         query.message, query.cost, query.seconds = message, cost, seconds
         self._closed(id, status, reason, at)
 
     def _refused(self, at: float, *, message: str, reason: str) -> None:
         del at
-        self.refused[message] = reason
+        self.refused[message] = printable(reason)
 
     def _expired(self, at: float, *, id: str) -> None:
         self._closed(id, "expired", "nobody answered in time", at)
 
     def _closed(self, id: str, status: Status, reason: str | None, at: float) -> None:
         query = self.queries[id]
-        query.status, query.reason, query.answered = status, reason, at
+        query.status, query.reason, query.answered = status, printable(reason) if reason else reason, at
         self.spending.add(query)
 
     def _trained(self, at: float, *, added: list[str], events: list[str], **data: Any) -> None:
@@ -212,11 +215,11 @@ class RunState:
         del at
         self.warnings.pop(about, None)
         if text is not None:
-            self.warnings[about] = text
+            self.warnings[about] = printable(text)
 
     def _stopped(self, at: float, *, reason: str, forgive: bool = False) -> None:
         del at
-        self.stopped = reason
+        self.stopped = printable(reason)
         if forgive:
             self.forgiven |= {q.id for q in self.queries.values() if q.status == "failed"}
 
@@ -446,6 +449,21 @@ class RunState:
             "warnings": list(self.warnings.values()),
             "steps": steps,
         }
+
+
+def _printable(values: Any) -> Any:
+    """JSON values with all their texts printable."""
+    if isinstance(values, str):
+        return printable(values)
+    if isinstance(values, dict):
+        return {name: _printable(value) for name, value in values.items()}
+    return [_printable(value) for value in values] if isinstance(values, list) else values
+
+
+def _check_amounts(cost: float, seconds: float | None) -> None:
+    """Raise ValueError for what no writer has written: JSON has numbers that Python reads as infinity."""
+    if not 0 <= cost < math.inf or not (seconds is None or 0 <= seconds < math.inf):
+        raise ValueError(f"a cost of {cost} or {seconds} seconds")
 
 
 def _iso(at: float) -> str:

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from mrafno.errors import TaskError, place_of, raised
+from mrafno.errors import TaskError, place_of, printable, raised
 from mrafno.simulation.query import Observation, Query
 from mrafno.simulation.surroundings import restored
 from mrafno.tasks.base import Task
@@ -43,5 +43,5 @@ def failure_reason(error: BaseException, name: str) -> str:
             text = f"{name}: the simulator raised {raised(error)}"
     except Exception:  # str() of an exception or of an exit code can fail
         text = f"{name}: the simulator raised {type(error).__name__}"
-    line = " ".join(text.encode(errors="replace").decode().split())
+    line = printable(" ".join(text.encode(errors="replace").decode().split()))
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."

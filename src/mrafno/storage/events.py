@@ -75,12 +75,20 @@ def encode_line(
     return seal(text.encode(), "sum", separators=_SEPARATORS) + b"\n"
 
 
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+#: Python reads NaN and infinity, which no writer of a ledger writes.
+_decoder = json.JSONDecoder(parse_constant=_refuse)
+
+
 def decode_line(line: bytes) -> Decoded:
     """The event of a line without its newline."""
     if not seal_is_valid(line):
         return Decoded(None, 0, "its checksum does not fit")
     try:
-        return _event(json.loads(line.decode("ascii")))
+        return _event(_decoder.decode(line.decode("ascii")))
     except (ValueError, RecursionError):
         return _NO_EVENT
 
@@ -93,7 +101,7 @@ def decode_lines(lines: Sequence[bytes]) -> list[Decoded]:
     collects = gc.isenabled()
     gc.disable()
     try:
-        values = json.loads(b"[" + b",".join(lines) + b"]")
+        values = _decoder.decode((b"[" + b",".join(lines) + b"]").decode("ascii"))
         found = [_event(one) for one in values]
     except (ValueError, RecursionError):
         found = []

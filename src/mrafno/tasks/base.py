@@ -13,6 +13,9 @@ from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, resample
 from mrafno.parameters import ParameterValues, as_parameters, check_constant, check_names, join, split
 
+#: Largest output, and bound of costs: squares and quotients of them must not overflow.
+LARGEST = 1e100
+
 
 class Task(abc.ABC):
     """A map from input functions to output functions that can be simulated on several meshes.
@@ -58,6 +61,8 @@ class Task(abc.ABC):
                 f"{type(self).__name__}: it has no {' and no '.join(missing)}. Set name, a text, and layout, the "
                 'positions of the points on each axis such as ("nodes",), in the class or before super().__init__().'
             )
+        if not isinstance(self.name, str) or not self.name.isprintable() or not self.name:
+            raise TaskError(f"{type(self).__name__}: its name must be a text of printable characters: {self.name!r}.")
         self.resolutions = as_shapes(resolutions)
         if len(self.resolutions[0]) != len(self.layout):
             raise TaskError(
@@ -75,6 +80,11 @@ class Task(abc.ABC):
             raise TaskError(
                 f"{self.name}: costs {self.costs} do not fit {len(self.resolutions)} resolutions. "
                 "Give one positive number per resolution."
+            )
+        if not all(1 / LARGEST <= c <= LARGEST for c in self.costs):
+            raise TaskError(
+                f"{self.name}: costs {self.costs} are not between {1 / LARGEST:g} and {LARGEST:g}, and quotients of "
+                "them would overflow. Give them in another unit."
             )
         check_names(self.parameters, self.log_parameters, self.name, TaskError)
         if len(self.parameters) > self.in_channels:
@@ -196,6 +206,11 @@ class Task(abc.ABC):
                 "(examples, out_channels, grid)."
             )
         _check_finite(values, f"{self.name}: the simulation on level {level} returned", SimulationError)
+        if values.size and (largest := float(np.abs(values).max())) > LARGEST:
+            raise SimulationError(
+                f"{self.name}: the simulation on level {level} returned {largest:.3g}, more than {LARGEST:g}. Did it "
+                "diverge? If not, give its outputs in other units."
+            )
         return values
 
     def _as_output(self, y: ArrayLike | None, level: int) -> Array:

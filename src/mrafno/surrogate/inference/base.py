@@ -138,6 +138,7 @@ class Surrogate(abc.ABC):
         """
         if data.domain != self.domain:
             raise SurrogateError("surrogate: the examples are of another domain than the surrogate.")
+        data.check_scale()
         warm = kind != "scratch" and bool(self.weights)
         settings = self.policy.settings(kind if warm else "scratch", self.training, data.sizes)
         if iterations is not None:
