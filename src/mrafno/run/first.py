@@ -45,7 +45,8 @@ def missing_first(state: RunState, task: Task, sizes: PoolSizes, inputs: Callabl
     """
     found: list[First] = []
     own = sizes.initial_levels(task.levels)
-    open_rows = [row for row in range(len(own)) if row not in state.used_rows("initial")]
+    used = state.used_rows("initial")
+    open_rows = [row for row in range(len(own)) if row not in used]
     for level, wanted in enumerate(state.settings.initial_of(task.levels)):
         have = [q for q in state.of_kind("initial", "told", "running") if q.level == level]
         rows = [First("initial", level, row) for row in open_rows if own[row] == level]
@@ -60,11 +61,11 @@ def missing_first(state: RunState, task: Task, sizes: PoolSizes, inputs: Callabl
 
 def _candidates(state: RunState, task: Task, level: int, inputs: RunInputs) -> Iterator[int]:
     """Candidates for initial examples of a level, in order: those that failed on this level or below are left out."""
-    initial = state.of_kind("initial")
-    here = state.spent_rows(q for q in initial if q.from_pool and q.level == level)
-    chosen = state.spent_rows(state.of_kind("pool"))
+    initial, retries = state.of_kind("initial"), state.settings.retries
+    here = state.queries.rows_of((q for q in initial if q.from_pool and q.level == level), retries)
+    chosen = state.queries.rows_of(state.of_kind("pool"), retries)
     useful = {q.row for q in initial if q.from_pool and q.status in ("told", "running")}
-    lost = state.spent_rows(q for q in initial if q.from_pool and q.level <= level) - useful
+    lost = state.queries.rows_of((q for q in initial if q.from_pool and q.level <= level), retries) - useful
     if state.settings.design == "spread":
         order: Iterator[int] = spread(_seen(task, inputs))
     else:

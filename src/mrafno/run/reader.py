@@ -8,7 +8,7 @@ import numpy as np
 from mrafno.analysis.curves import Curve
 from mrafno.data.pool import ENDLESS_POOL
 from mrafno.errors import CheckpointError, MrafnoError
-from mrafno.grids import Array, Grid, relative_l2
+from mrafno.grids import Array, Grid, grids_of, relative_l2
 from mrafno.run.answers import untaken
 from mrafno.run.inputs import inputs_of, pool_of, stored_inputs
 from mrafno.run.notes import Notes, read_notes
@@ -152,8 +152,7 @@ class RunReader:
     @property
     def grids(self) -> tuple[Grid, ...]:
         """The meshes, coarse to fine."""
-        layout = tuple(self.state.task["layout"])
-        return tuple(Grid(tuple(shape), layout) for shape in self.state.task["resolutions"])
+        return grids_of(self.state.task)
 
     @property
     def meshes(self) -> list[str]:

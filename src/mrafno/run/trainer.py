@@ -180,14 +180,13 @@ class Trainer:
 
     def _due(self) -> FitKind | None:
         """The fit that is due."""
-        state, new = self.state, len(self.state.not_trained_on)
+        state, new = self.state, self.state.queries.new_number
         if not new:
             return None
-        whole = max((number for number, fit in enumerate(state.trainings, 1) if fit.kind != "update"), default=0)
         kind = self.policy.due(
             trained=len(state.trained_on),
             new=new,
-            at_refit=sum(len(training.added) for training in state.trainings[:whole]),
+            at_refit=state.trained_at_refit,
             members=self.settings.members,
             first=not state.trainings,
         )

@@ -315,7 +315,7 @@ class Surrogate(abc.ABC):
             raise SurrogateError("surrogate: it has not been fitted. Call fit first, or load a checkpoint.")
         f = self.inputs(f, level, parameters=parameters, grid=grid)
         level = self.domain.levels - 1 if level is None else level
-        grid = grid or Grid(f.shape[2:], self.domain.grids[level].layout)
+        grid = grid or self.domain.grids[level].resized(f.shape[2:])
         if grid.shape != f.shape[2:]:
             raise SurrogateError(f"surrogate: inputs of shape {f.shape} are not on the given grid {grid.shape}.")
         # The embedding of a level without examples is untrained: the nearest coarser trained level replaces it.
