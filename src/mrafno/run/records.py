@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mrafno.analysis.estimate import Estimate
 from mrafno.run.spending import Count, Spent
 from mrafno.storage.arrays import ArrayFile
 
@@ -66,8 +67,8 @@ class Training:
     """A fit: which queries it added, and how it ended.
 
     Its ``kind`` is that of :mod:`mrafno.surrogate.training.policy`. ``prequential_errors`` are
-    the relative errors on the added examples before the surrogate was trained on them. ``out_of_fold_bound`` is an
-    upper 95 % confidence bound of the mean out-of-fold error.
+    the relative errors on the added examples before the surrogate was trained on them. ``estimate`` is what the run
+    knew of its error then.
     """
 
     added: tuple[str, ...]
@@ -79,7 +80,7 @@ class Training:
     prequential_errors: dict[str, float]
     events: tuple[str, ...] = ()
     kind: Literal["scratch", "refit", "update"] = "refit"
-    out_of_fold_bound: float | None = None
+    estimate: Estimate | None = None
 
 
 @dataclass(frozen=True)

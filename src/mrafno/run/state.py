@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from statistics import median
 from typing import Any
 
 from mrafno.analysis.curves import Curve
+from mrafno.analysis.estimate import Estimate
 from mrafno.errors import LedgerError, printable
 from mrafno.run.query_book import QueryBook
 from mrafno.run.records import Evaluation, Kind, QueryRecord, Status, Training
@@ -29,8 +29,6 @@ _EARLIER_NAMES = {
     "held_in_bound": "out_of_fold_bound",
     "surprises": "prequential_errors",
 }
-#: Trainings whose out-of-fold errors the run's own estimate is the median of.
-_RECENT = 5
 
 
 @dataclass
@@ -51,6 +49,8 @@ class RunState:
     source: dict[str, Any] | None = None
     #: A checksum of each input that was given, in the order of the task.
     checksums: ArrayFile | None = None
+    #: Which candidates can be simulated on which level; None if all can.
+    available: ArrayFile | None = None
     #: How many candidates the run began with, where it was recorded, and those that were added.
     pool: int | None = None
     added: list[ArrayFile] = field(default_factory=list)
@@ -118,6 +118,8 @@ class RunState:
             self.inputs, self.damaged_inputs = ArrayFile.from_json(files["inputs"]), None
         if "checksums" in files:
             self.checksums = ArrayFile.from_json(files["checksums"])
+        if "available" in files:
+            self.available = ArrayFile.from_json(files["available"])
 
     def _candidates(self, at: float, *, inputs: dict[str, Any]) -> None:
         del at
@@ -201,6 +203,9 @@ class RunState:
         if "kind" not in data:  # version 0.1
             update, from_scratch = data.pop("brief", False), data.pop("anew", not self.trainings)
             data["kind"] = "update" if update else "scratch" if from_scratch else "refit"
+        data.pop("out_of_fold_bound", None)  # version 0.2
+        estimate = data.pop("estimate", None)
+        data["estimate"] = None if estimate is None else Estimate(**estimate)
         self.trainings.append(Training(added=tuple(added), events=tuple(events), **data))
         self.trained_on += added
         self.queries.train(added)
@@ -330,19 +335,23 @@ class RunState:
         return self.queries.counts(("initial", "pool"), levels, *statuses)
 
     @property
+    def error_estimate(self) -> Estimate | None:
+        """What the run knew of its error after the last fit; None while too little is known."""
+        return self.trainings[-1].estimate if self.trainings else None
+
+    @property
     def estimate(self) -> float | None:
-        """The run's own estimate of its error: the median of the last out-of-fold errors of single networks."""
-        errors = [t.out_of_fold_error for t in self.trainings[-_RECENT:] if t.out_of_fold_error is not None]
-        return median(errors) if errors else None
+        """The run's own estimate of its error; see :attr:`error_estimate`."""
+        return None if self.error_estimate is None else self.error_estimate.error
 
     @property
     def bound(self) -> float | None:
-        """What the run's own estimate would be if luck had been against it: the median of the last upper bounds.
+        """The larger upper end of the last two estimates' intervals; None without both.
 
-        None while the last few trainings do not all have one, so that no single lucky fit decides anything.
+        The error is below one of them with a probability of 95 %. One lucky fit among many is to decide nothing.
         """
-        bounds = [t.out_of_fold_bound for t in self.trainings[-_RECENT:] if t.out_of_fold_bound is not None]
-        return median(bounds) if len(bounds) == _RECENT else None
+        found = [t.estimate.high for t in self.trainings[-2:] if t.estimate is not None]
+        return max(found) if len(found) == 2 else None
 
     @property
     def measurements(self) -> list[Evaluation]:
