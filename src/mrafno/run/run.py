@@ -28,7 +28,6 @@ from mrafno.run.outcome import Outcome, figures
 from mrafno.run.plan import Plan
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
-from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, check_count
 from mrafno.run.state import Evaluation, QueryRecord, RunState, Training
 from mrafno.run.trainer import Trainer
