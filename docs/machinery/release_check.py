@@ -58,7 +58,7 @@ def main() -> None:
     """Check the sdist in the folder that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    (sdist,) = parser.parse_args().folder.glob("*.tar.gz")
+    (sdist,) = parser.parse_args().folder.resolve().glob("*.tar.gz")
     versions = supported()
     known = {version: path for version in versions if (path := interpreter(version))}
     print(f"supported: {', '.join(versions)}; found here: {', '.join(known) or 'none'}")

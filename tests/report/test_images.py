@@ -17,7 +17,7 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch, tmp_path):
         raise ImportError(name)
 
     monkeypatch.setattr(still, "import_module", missing)
-    with pytest.raises(MrafnoError, match=r"pip install 'mrafno\[images\]'"):
+    with pytest.raises(MrafnoError, match=r"pip install matplotlib"):
         write_images(tmp_path, [("One", "", go.Figure())])
 
 

@@ -44,7 +44,7 @@ def test_an_empty_run_and_one_without_pandas(tmp_path, monkeypatch):
     with Run.open(made_run(tmp_path / "run"), write=False) as run:
         assert len(run.to_dataframe()) == 6
         monkeypatch.setattr("mrafno.run.frame.import_module", _missing)
-        with pytest.raises(RunError, match=r"pip install 'mrafno\[pandas\]'"):
+        with pytest.raises(RunError, match=r"pip install pandas"):
             run.to_dataframe()
 
 

@@ -57,8 +57,7 @@ def _pyplot() -> Any:
         matplotlib: Any = import_module("matplotlib")
     except ImportError as error:
         raise MrafnoError(
-            "images: writing figures needs matplotlib, which is not installed. Install it with "
-            "pip install 'mrafno[images]'."
+            "images: writing figures needs matplotlib, which is not installed. Install it with pip install matplotlib."
         ) from error
     matplotlib.use("Agg")
     matplotlib.rcParams.update({"svg.hashsalt": "mrafno", "font.size": 9, "axes.edgecolor": _GREY})

@@ -22,7 +22,7 @@ def query_frame(state: RunState, ledger: Ledger) -> "DataFrame":
     try:
         pandas: Any = import_module("pandas")
     except ImportError as error:
-        raise RunError("to_dataframe: it needs pandas. Install it with pip install 'mrafno[pandas]'.") from error
+        raise RunError("to_dataframe: it needs pandas. Install it with pip install pandas.") from error
     return pandas.DataFrame(query_rows(state, ledger)).astype(
         {name: kind for name, kind in _TYPES.items() if state.queries}
     )
