@@ -95,7 +95,7 @@ def learnt(run: RunReader) -> list[str]:
         found.append(f"Its mean relative L2 error on test examples is {error:.3g}{fell}.")
     elif state.error_estimate is not None:
         found.append(
-            f"By its own estimate its relative L2 error is {state.error_estimate.interval}; nothing was tested."
+            f"By its own estimate its relative L2 error is {state.error_estimate.interval}; no test examples were measured."
         )
     else:
         found.append("No error is known yet.")
