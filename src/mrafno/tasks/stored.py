@@ -79,7 +79,10 @@ def task_from_json(values: dict[str, Any], inputs: Rows | None) -> Task:
     """
     if values["builtin"]:
         task = get_task(
-            values["name"], resolutions=values["resolutions"], costs=values["costs"], **values["parameters"]
+            values["name"],
+            resolutions=values["resolutions"],
+            costs="measured" if values.get("measured_costs") else values["costs"],
+            **values["parameters"],
         )
         if task.identity != values["identity"]:
             raise TaskError(
