@@ -11,6 +11,7 @@ from mrafno.run.progress import outlook
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
 from mrafno.run.status import Status
+from mrafno.tasks.labels import task_labels
 
 #: Queries per page of the table.
 PAGE = 25
@@ -238,7 +239,13 @@ def overlay(runs: Mapping[str, RunReader]) -> dict[str, Any] | None:
     if not any(run.state.measurements for run in runs.values()):
         return None
     figure = error_against_cost(*runs.values())
-    names = {str(run.folder): name for name, run in runs.items()}
+    # Runs of different tasks are no comparison of methods, so each line says of which one it is.
+    tasks = task_labels([run.state.task for run in runs.values()])
+    several = len(set(tasks)) > 1
+    names = {
+        str(run.folder): f"{name}, {task}" if several else name
+        for (name, run), task in zip(runs.items(), tasks, strict=True)
+    }
     for trace in figure.data:
         trace.name = trace.legendgroup = names[trace.name]
     return figure_json(figure)

@@ -63,16 +63,16 @@ def _figures(run: RunReader) -> list[tuple[str, str, str]]:
     error = ("none", "no test examples were measured") if last is None else (
         f"{last.metrics['relative_l2']:.4g}", f"relative L2 on {counted(tests, 'test example')}, step {last.step}"
     )  # fmt: skip
-    known = run.estimate()
-    interval = "out-of-fold" if known is None else f"{known.low:.3g} to {known.high:.3g} with 90 % probability"
-    estimate = "none" if state.estimate is None else f"{state.estimate:.4g}"
+    own = state.error_estimate
+    between = "too little is known" if own is None else f"{own.low:.3g} to {own.high:.3g} with 90 % probability"
+    estimate = "none" if own is None else f"{own.error:.3g}"
     covered = None if last is None else last.metrics.get("coverage", {}).get("0.9")
     told = state.of_kind("pool", "told")
     meshes = [f"{sum(q.level == level for q in told)} on {mesh}" for level, mesh in enumerate(run.meshes)]
     spent = state.spent
     found = [
         ("Error", *error),
-        ("Own estimate", estimate, interval),
+        ("Own estimate", estimate, between),
         ("Cost", f"{run.cost:.6g}", f"{spent.initial:g} initial, {spent.chosen:g} chosen, {spent.test:g} test"),
         ("Chosen simulations", str(state.step), ", ".join(meshes)),
         ("Time", duration(sum(run.seconds.values())), "simulating, training, choosing, evaluating"),
@@ -94,10 +94,8 @@ def learnt(run: RunReader) -> list[str]:
         error, before = last.metrics["relative_l2"], first.metrics["relative_l2"]
         fell = f", {before:.3g} before the first choice" if first.step == 0 and last.step else ""
         found.append(f"Its mean relative L2 error on test examples is {error:.3g}{fell}.")
-    elif state.estimate is not None:
-        found.append(
-            f"By its own estimate its relative L2 error is {state.estimate:.3g}; no test examples were measured."
-        )
+    elif state.error_estimate is not None:
+        found.append(f"By its own estimate its relative L2 error is {state.error_estimate.interval}; no test was made.")
     else:
         found.append("No error is known yet.")
     return found
@@ -129,10 +127,8 @@ def sure(run: RunReader) -> list[str]:
         found.append(f"The error is a mean over {counted(tests, 'test example')} that nothing was trained on.")
         if tests < 30:
             found.append("That is few: the mean itself is uncertain by tens of per cent.")
-    if (known := run.estimate()) is not None:
-        found.append(f"The run's own estimate is {known}.")
-    elif state.estimate is not None:
-        found.append(f"By the run's own estimate it is {state.estimate:.3g}.")
+    if state.error_estimate is not None:
+        found.append(f"The run's own estimate is {state.error_estimate}.")
     covered = None if last is None else last.metrics.get("coverage", {}).get("0.9")
     if covered is not None:
         low, high = _RIGHT
