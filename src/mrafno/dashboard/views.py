@@ -236,7 +236,8 @@ def overlay(runs: Mapping[str, RunReader]) -> dict[str, Any] | None:
     from mrafno.plot import error_against_cost
     from mrafno.plot.bundle import figure_json  # late: plotly takes a second to import
 
-    if not any(run.state.measurements for run in runs.values()):
+    runs = {name: run for name, run in runs.items() if run.state.measurements}
+    if not runs:
         return None
     figure = error_against_cost(*runs.values())
     # Runs of different tasks are no comparison of methods, so each line says of which one it is.
