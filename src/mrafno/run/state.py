@@ -119,6 +119,10 @@ class RunState:
         if "available" in files:
             self.available = ArrayFile.from_json(files["available"])
 
+    def _changed(self, at: float, *, simulator: str) -> None:
+        del at
+        self.task = {**self.task, "simulator": simulator}
+
     def _candidates(self, at: float, *, inputs: dict[str, Any]) -> None:
         del at
         self.added.append(ArrayFile.from_json(inputs))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, resample
 from mrafno.parameters import ParameterValues, as_parameters, check_constant, check_names, join, split
+from mrafno.tasks.source import source_of
 
 #: Largest change of an input along an axis along which it is repeated, as a share of its largest value.
 _CHANGE = 1e-9
@@ -146,6 +147,14 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def configuration(self) -> dict[str, Any] | None:
         """Everything but the meshes that determines the outputs, as JSON values; None if that is unknown."""
+
+    #: Whether a run must not go on with a simulator whose source was changed.
+    strict_source: bool = False
+
+    def describe_simulator(self) -> str | None:
+        """The simulator's source, in which a change is looked for; None for a built-in task, which has a revision."""
+        own = type(self).__module__.partition(".")[0] != "mrafno"
+        return source_of(type(self)) if own else None
 
     # Public methods.
 

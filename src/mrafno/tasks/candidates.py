@@ -41,6 +41,7 @@ class CandidateSettings(TypedDict, total=False):
     interpolation: Interpolation
     zero_boundary: Sequence[tuple[bool, bool]]
     version: str | None
+    strict_source: bool
 
 
 class CandidateTask(Task):
@@ -72,7 +73,8 @@ class CandidateTask(Task):
         interpolation: how inputs are interpolated to a coarser grid: ``"linear"`` or ``"nearest"``.
         zero_boundary: per axis, whether outputs vanish at its (start, end).
         version: any text; change it whenever the simulator would give other numbers. Without it results are not
-            cached, because a changed simulator cannot be detected.
+            cached, because not every change of a simulator can be detected.
+        strict_source: refuse to go on with a run whose simulator's source was changed; by default that is a warning.
     """
 
     #: Which inputs can be simulated on which level, ``(n, levels)``, and which are for tests; None if all, and if any.
@@ -102,6 +104,7 @@ class CandidateTask(Task):
         interpolation: Interpolation = "linear",
         zero_boundary: Sequence[tuple[bool, bool]] = (),
         version: str | None = None,
+        strict_source: bool = False,
     ) -> None:
         shapes = as_shapes(resolutions)
         self.name = name
@@ -117,6 +120,7 @@ class CandidateTask(Task):
         if self.zero_boundary and len(self.zero_boundary) != len(shapes[0]):
             raise TaskError(f"{name}: zero_boundary needs one (start, end) pair per axis, got {self.zero_boundary}.")
         self.version = version
+        self.strict_source = strict_source
         if len(shapes[0]) > 3:
             raise TaskError(f"{name}: grids of {len(shapes[0])} axes are not supported. Use 1 to 3.")
         if isinstance(out_channels, bool) or not isinstance(out_channels, int) or out_channels < 1:

@@ -19,6 +19,7 @@ from mrafno.grids import Array
 from mrafno.tasks.base import Costs
 from mrafno.tasks.candidates import CandidateSettings, CandidateTask, DrawInputs, stack_outputs
 from mrafno.tasks.rows import Rows
+from mrafno.tasks.source import source_of_command
 
 #: What stands in braces for something other than a parameter.
 _FIELDS = ("input", "output", "parameters", "level", "resolution")
@@ -72,6 +73,10 @@ class CommandTask(CandidateTask):
         if timeout is not None and not timeout > 0:
             raise TaskError(f"{self.name}: the timeout must be a positive number of seconds or None, got {timeout!r}.")
         self.timeout = timeout
+
+    def describe_simulator(self) -> str | None:
+        """The command line and the text of the files that it names."""
+        return source_of_command(self.command)
 
     @property
     def configuration(self) -> dict[str, Any] | None:

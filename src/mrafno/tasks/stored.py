@@ -54,6 +54,7 @@ def task_as_json(task: Task) -> dict[str, Any]:
         "layout": list(task.layout),
         "interpolation": task.interpolation,
         "inputs": _digest_of_inputs(task),
+        "simulator": task.describe_simulator(),
         "zero_boundary": [list(ends) for ends in task.zero_boundary],
         "input_name": task.input_name,
         "output_name": task.output_name,
