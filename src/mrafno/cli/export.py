@@ -70,7 +70,8 @@ def predict(
     shape = " x ".join(map(str, found["shape"]))
     typer.echo(f"wrote {out}: mean and std, each {shape} (functions, channels, grid)")
     if found["fits"] < found["of_fits"]:
-        typer.echo(f"The checkpoint is that of fit {found['fits']} of {found['of_fits']}.")
+        why = ": by the run's own estimate, the fits since are clearly worse" if found["best"] == found["fits"] else ""
+        typer.echo(f"The checkpoint is that of fit {found['fits']} of {found['of_fits']}{why}.")
     for sentence in reliability(found):
         typer.echo(sentence)
 

@@ -88,6 +88,7 @@ def predict_file(
         "shape": list(prediction.mean.shape),
         "level": surrogate.domain.levels - 1 if level is None else level,
         "fits": surrogate.fits,
+        "best": None if run is None or not run.state.trainings else run.state.trainings[-1].best,
         "of_fits": surrogate.fits if run is None else len(run.state.trainings),
         "out_of_fold": {"examples": surrogate.out_of_fold_count, "coverage": surrogate.coverage},
         "measured": None if run is None else _measured(run),

@@ -62,7 +62,8 @@ class Training:
 
     Its ``kind`` is that of :mod:`mrafno.surrogate.training.policy`. ``prequential_errors`` are
     the relative errors on the added examples before the surrogate was trained on them. ``out_of_fold_bound`` is an
-    upper 95 % confidence bound of the mean out-of-fold error.
+    upper 95 % confidence bound of the mean out-of-fold error. ``best`` is the number of the fit, from 1, whose
+    surrogate predicts in place of this one, because the fits since made it clearly worse; None if this one does.
     """
 
     added: tuple[str, ...]
@@ -75,6 +76,7 @@ class Training:
     events: tuple[str, ...] = ()
     kind: Literal["scratch", "refit", "update"] = "refit"
     out_of_fold_bound: float | None = None
+    best: int | None = None
 
 
 @dataclass(frozen=True)

@@ -205,8 +205,8 @@ class Run:
 
     @property
     def surrogate(self) -> "Surrogate":
-        """The surrogate after the last fit."""
-        return self.trainer.surrogate
+        """The surrogate that predicts: after the last fit, or after an earlier one if that made it clearly worse."""
+        return self.trainer.best
 
     # Asking and telling.
 
@@ -234,7 +234,7 @@ class Run:
         def choose(n: int, left: float | None) -> list[tuple[Choice, dict[str, Any]]]:
             self.trainer.train_and_evaluate_if_due(watch)
             started = time.perf_counter()
-            chosen = self.chooser.choose(self.surrogate, self.state, n, left)
+            chosen = self.chooser.choose(self.trainer.surrogate, self.state, n, left)
             seconds = (time.perf_counter() - started) / max(len(chosen), 1)
             return [(choice, {**details, "seconds": seconds}) for choice, details in chosen]
 
@@ -359,7 +359,7 @@ class Run:
         for about, text in self.state.warnings.items():
             if about not in known:
                 warnings.warn(text, MrafnoWarning, stacklevel=2)
-        if self.surrogate.fits:  # trained again, if a run that was killed had not saved it
+        if self.trainer.surrogate.fits:  # trained again, if a run that was killed had not saved it
             self.trainer.save()
         return Outcome.of(self.state, reason)
 
