@@ -21,7 +21,7 @@ OLDEST_STAMP := $(OLDEST_VENV)/.torch-$(TORCH)
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup test-torch-oldest browser bench-limit bench-spread bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
+.PHONY: help setup bench-soak test-torch-oldest browser bench-limit bench-spread bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -78,7 +78,7 @@ docs: $(STAMP)  ## build the documentation into build/site; a warning is an erro
 demo-tasks: $(BASE)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
-bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-driver bench-warm bench-policy bench-local-correction bench-spread bench-limit bench-dashboard  ## run the benchmarks
+bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-driver bench-warm bench-policy bench-local-correction bench-spread bench-limit bench-dashboard bench-soak  ## run the benchmarks
 
 bench-tasks: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_tasks
@@ -106,6 +106,9 @@ bench-limit: $(STAMP)
 
 bench-dashboard: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_dashboard
+
+bench-soak: $(STAMP)  ## a run of 10,000 steps: time per step, memory, files and bytes
+	$(BIN)/python -m benchmarks.bench_soak
 
 bench-ledger: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_ledger

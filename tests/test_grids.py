@@ -1,24 +1,33 @@
 """Grids: where points lie, and moving functions between them without error where both grids can hold them."""
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
 from mrafno.errors import TaskError
-from mrafno.grids import Domain, Grid, as_shapes, relative_l2, resample
+from mrafno.grids import Domain, Grid, as_shapes, grids_of, layout_of, relative_l2, resample
 
 TAU = 2 * np.pi
 
 
 @pytest.mark.parametrize(
     ("layout", "expected"),
-    [("nodes", [0, 1 / 3, 2 / 3, 1]), ("cells", [0.125, 0.375, 0.625, 0.875]), ("periodic", [0, 0.25, 0.5, 0.75])],
+    [
+        ("nodes", [0, 1 / 3, 2 / 3, 1]),
+        ("cells", [0.125, 0.375, 0.625, 0.875]),
+        ("periodic-cells", [0.125, 0.375, 0.625, 0.875]),
+        ("periodic", [0, 0.25, 0.5, 0.75]),
+        ("left", [0, 0.25, 0.5, 0.75]),
+    ],
 )
 def test_where_points_lie(layout, expected):
     np.testing.assert_allclose(Grid((4,), (layout,)).axes[0], expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize(("source", "target"), [(129, 33), (128, 32), (9, 12), (5, 2), (33, 129)])
-@pytest.mark.parametrize("layout", ["nodes", "cells"])
+@pytest.mark.parametrize("layout", ["nodes", "cells", "left"])
 def test_linear_is_exact_for_straight_lines(layout, source, target):
     """A line is linear between any points, so every pair of grids holds it."""
     a, b = Grid((source,), (layout,)), Grid((target,), (layout,))
@@ -35,8 +44,9 @@ def test_linear_is_exact_for_functions_linear_between_coarse_nodes():
 
 
 @pytest.mark.parametrize(("source", "target"), [(16, 8), (64, 16), (15, 9), (9, 16), (18, 12), (8, 9)])
-def test_periodic_is_exact_for_every_mode_both_grids_hold(source, target):
-    a, b = Grid((source,), ("periodic",)), Grid((target,), ("periodic",))
+@pytest.mark.parametrize("layout", ["periodic", "periodic-cells"])
+def test_periodic_is_exact_for_every_mode_both_grids_hold(layout, source, target):
+    a, b = Grid((source,), (layout,)), Grid((target,), (layout,))
     for k in range((min(source, target) - 1) // 2 + 1):
         for wave in (np.sin, np.cos):
             np.testing.assert_allclose(resample(wave(TAU * k * a.axes[0]), a, b), wave(TAU * k * b.axes[0]), atol=1e-13)
@@ -152,3 +162,74 @@ def test_a_domain_counts_levels_and_axes():
     grids = tuple(Grid((n, n), ("cells", "cells")) for n in (4, 8, 16))
     domain = Domain(1, 2, grids, ((True, True),) * 2)
     assert (domain.levels, domain.dim) == (3, 2)
+
+
+POINTS = (0.0, 0.5, 2.0, 3.0)
+
+
+def test_coordinates_are_those_of_the_domain_and_axes_are_scaled():
+    grid = Grid((5, 4), ("nodes", "cells"), ((-1.0, 1.0), (10.0, 18.0)))
+    np.testing.assert_allclose(grid.coordinates[0], [-1, -0.5, 0, 0.5, 1])
+    np.testing.assert_allclose(grid.coordinates[1], [11, 13, 15, 17])
+    np.testing.assert_allclose(grid.axes[1], [0.125, 0.375, 0.625, 0.875])
+
+
+def test_points_anywhere():
+    grid = Grid((4, 3), ("points", "nodes"), ((0.0, 4.0), (0.0, 1.0)), (POINTS, ()))
+    np.testing.assert_allclose(grid.coordinates[0], POINTS)
+    np.testing.assert_allclose(grid.axes[0], np.array(POINTS) / 4)
+    assert grid.resized((7, 3)).coordinates[0].tolist() == [0, 0.25, 0.5, 1.25, 2, 2.5, 3]
+    assert grid.resized((4, 3)) is grid
+
+
+def test_linear_and_nearest_between_points_anywhere():
+    coarse = Grid((4,), ("points",), ((0.0, 3.0),), (POINTS,))
+    fine = Grid((5,), ("points",), ((0.0, 3.0),), ((0.0, 0.2, 0.5, 1.9, 3.0),))
+    line = 2 * fine.coordinates[0] - 1
+    np.testing.assert_allclose(resample(line, fine, coarse), 2 * coarse.coordinates[0] - 1, atol=1e-13)
+    np.testing.assert_array_equal(resample(np.arange(5.0), fine, coarse, "nearest"), [0, 2, 3, 4])
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [Grid((4, 3), ("points", "left"), ((0.0, 4.0), (0.0, 1.0)), (POINTS, ())), Grid((4,), ("periodic-cells",))],
+)
+def test_json_round_trip(grid):
+    assert Grid.from_json(json.loads(json.dumps(asdict(grid)))) == grid
+
+
+def test_grids_of_a_ledger_of_an_earlier_version():
+    task = {"resolutions": [[3, 4], [6, 8]], "layout": ["cells", "periodic"]}
+    assert grids_of(task) == (Grid((3, 4), ("cells", "periodic")), Grid((6, 8), ("cells", "periodic")))
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "extent", "points", "message"),
+    [
+        ((4,), ("nodes",), ((1.0, 0.0),), (), "start < end"),
+        ((4,), ("nodes",), ((0.0, 1.0), (0.0, 1.0)), (), "for each of 1 axes"),
+        ((4,), ("points",), (), (), "needs coordinates"),
+        ((4,), ("points",), (), (POINTS,), r"points from 0 to 3 outside of \(0, 1\)"),
+        ((4,), ("points",), ((0.0, 3.0),), (POINTS[::-1],), "in increasing order"),
+        ((3,), ("points",), ((0.0, 3.0),), (POINTS,), "needs 3 coordinates"),
+        ((4,), ("nodes",), ((0.0, 3.0),), (POINTS,), "Leave one of the two out"),
+    ],
+)
+def test_impossible_grids_are_refused(shape, layout, extent, points, message):
+    with pytest.raises(TaskError, match=message):
+        Grid(shape, layout, extent, points)
+
+
+def test_functions_are_not_moved_to_another_domain():
+    with pytest.raises(TaskError, match="different extents"):
+        resample(np.zeros(4), Grid((4,), ("nodes",)), Grid((8,), ("nodes",), ((0.0, 2.0),)))
+
+
+@pytest.mark.parametrize("layout", ["nodes", "cells", "left", "periodic", "periodic-cells"])
+def test_the_layout_of_a_solvers_coordinates(layout):
+    grid = Grid((16,), (layout,), ((-2.0, 3.0),))
+    periodic = layout.startswith("periodic")
+    assert layout_of(grid.coordinates[0].astype(np.float32), (-2.0, 3.0), periodic=periodic) == layout
+    assert layout_of(POINTS, (0.0, 3.0)) == "points"
+    with pytest.raises(TaskError, match="no uniform grid of the period"):
+        layout_of(np.linspace(-2, 3, 16), (-2.0, 3.0), periodic=True)

@@ -13,11 +13,13 @@ from mrafno._version import __version__
 if TYPE_CHECKING:
     from mrafno.acquisition.base import Acquisition, Choice, Context, MeshRule
     from mrafno.errors import MrafnoError
+    from mrafno.grids import Grid, layout_of
     from mrafno.run.methods import METHODS, Method
     from mrafno.run.outcome import Outcome
     from mrafno.run.reader import RunReader
     from mrafno.run.run import Run
     from mrafno.run.settings import RunSettings
+    from mrafno.scattered import from_points
     from mrafno.surrogate import Ensemble, Surrogate, input_channels
     from mrafno.surrogate.prediction import Prediction
     from mrafno.surrogate.spec import SurrogateSpec
@@ -31,6 +33,7 @@ __all__ = [
     "Context",
     "Ensemble",
     "FunctionTask",
+    "Grid",
     "MeshRule",
     "Method",
     "MrafnoError",
@@ -43,18 +46,22 @@ __all__ = [
     "SurrogateSpec",
     "Task",
     "__version__",
+    "from_points",
     "get_task",
     "input_channels",
+    "layout_of",
 ]
 
 _MODULES = {
     "acquisition.base": ("Acquisition", "Choice", "Context", "MeshRule"),
     "errors": ("MrafnoError",),
+    "grids": ("Grid", "layout_of"),
     "run.methods": ("METHODS", "Method"),
     "run.outcome": ("Outcome",),
     "run.reader": ("RunReader",),
     "run.run": ("Run",),
     "run.settings": ("RunSettings",),
+    "scattered": ("from_points",),
     "surrogate": ("Ensemble", "Surrogate", "input_channels"),
     "surrogate.prediction": ("Prediction",),
     "surrogate.spec": ("SurrogateSpec",),

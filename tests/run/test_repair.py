@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mrafno.errors import LedgerError, RunError
+from mrafno.errors import LedgerError, TaskError
 from mrafno.export.predict import predict_file
 from mrafno.run import Run, RunReader, telling
 from mrafno.run.check import check_run
@@ -197,7 +197,7 @@ def test_inputs_of_a_task_of_ones_own_are_drawn_again_from_the_same_task_only(fo
         Run.open(folder)
     done = repair_run(folder)
     assert done.inputs
-    with pytest.raises(RunError, match="the task draws others than those"):
+    with pytest.raises(TaskError, match="its inputs are not those that the run began with"):
         Run.open(folder, runs.tiny(n=39))
     opens(folder)
 

@@ -391,12 +391,12 @@ def test_a_newer_format_says_what_to_install(folder):
 
 def test_an_older_format_loads_if_it_is_known(folder, ensemble, monkeypatch):
     """Two formats to come, of which the first counts fits from one."""
-    monkeypatch.setattr(checkpoint, "VERSION", 5)
-    monkeypatch.setattr(checkpoint, "UPGRADES", {3: lambda v: {**v, "fits": v["fits"] + 1}, 4: lambda v: v})
+    monkeypatch.setattr(checkpoint, "VERSION", 6)
+    monkeypatch.setattr(checkpoint, "UPGRADES", {4: lambda v: {**v, "fits": v["fits"] + 1}, 5: lambda v: v})
     again = Surrogate.load(folder)
     assert again.fits == ensemble.fits + 1
-    monkeypatch.setattr(checkpoint, "UPGRADES", {4: lambda v: v})
-    with pytest.raises(CheckpointError, match="does not read format 3"):
+    monkeypatch.setattr(checkpoint, "UPGRADES", {5: lambda v: v})
+    with pytest.raises(CheckpointError, match="does not read format 4"):
         Surrogate.load(folder)
 
 

@@ -16,6 +16,7 @@ DOMAINS = {
 }
 #: The names of format 2 for those of format 3, and of format 1 for those of format 2.
 NAMES = {
+    3: {},
     2: {
         "": {"out_of_fold_count": "out_of_fold", "network_class": "model"},
         "network": {"zero_boundary": "zero"},
@@ -32,6 +33,11 @@ NAMES = {
 def as_format(values, version):
     """The description as an earlier format wrote it."""
     values = json.loads(json.dumps(values))
+    for grid in values["domain"]["grids"]:
+        del grid["extent"], grid["points"]
+    del values["domain"]["parameters"], values["domain"]["log_parameters"]
+    if version == 3:
+        return checkpoint._sealed({**values, "version": version})
     del values["class"], values["network"]["boundary_factor"], values["network"]["padding"]
     policy = values.pop("policy")
     values["training"] |= {f"warm_{name}": policy[f"refit_{name}"] for name in ("batch", "rate")}
@@ -45,7 +51,7 @@ def as_format(values, version):
     return checkpoint._sealed({**values, "version": version})
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("dim", [1, 2])
 def test_earlier_formats_predict_as_before(tmp_path, dim, version):
     """They had the parabola as boundary factor, and the padding was 1.5 in one dimension and 1.25 in two."""

@@ -48,7 +48,7 @@ def test_layout_and_boundary_reach_the_domain(inputs):
         ({"inputs": [[1.0], [1.0, 2.0]]}, "rows differ in length"),
         ({"inputs": "text"}, "dtype"),
         ({"costs": (1,)}, "costs"),
-        ({"resolutions": ((4, 4, 4), (5, 5, 5))}, "not supported"),
+        ({"resolutions": ((4,) * 4, (5,) * 4)}, "not supported"),
         ({"out_channels": 0}, "out_channels"),
         ({"layout": "hexagons"}, "unknown layout"),
         ({"layout": ("nodes", "nodes")}, "axes"),

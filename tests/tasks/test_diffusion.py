@@ -166,9 +166,9 @@ def test_bad_input_is_refused():
     task = Diffusion(resolutions=((8, 8), (16, 16)))
     f = task.sample(5)
     f[2, 0, 4, 9] += 1e-3
-    with pytest.raises(TaskError, match=r"diffusion: the forcing must be constant along time .* input 2 changes"):
+    with pytest.raises(TaskError, match=r"diffusion: inputs must be constant along t, but input 2 changes"):
         task.solve(f, 1)
-    with pytest.raises(TaskError, match="constant along time"):
+    with pytest.raises(TaskError, match="constant along t"):
         task.restrict(f, 0)
     with pytest.raises(TaskError, match="NaN"):
         task.solve(np.full((1, 1, 8, 8), np.nan), 0)

@@ -192,7 +192,7 @@ GOALS = (
     ),
     Flag(
         name="target", kind=float, min=0, metavar="ERROR", panel=_GOAL,
-        help="Stop when the upper bound of the run's own error estimate is lower.",
+        help="Stop when the upper ends of the run's last two estimates of its error are lower.",
     ),
 )  # fmt: skip
 

@@ -28,7 +28,8 @@ _ORDER = (
 )
 
 _EPILOG = """
-[bold]Exit codes:[/] 0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 4 damaged files; 130 interrupted (Ctrl-C).
+[bold]Exit codes:[/] 0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 4 damaged files; 130
+interrupted (Ctrl-C).
 
 [bold]To begin:[/] `mrafno tasks`, then `mrafno run burgers --out runs/first --steps 20`, then `mrafno show runs/first`.
 """

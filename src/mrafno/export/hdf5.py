@@ -59,7 +59,7 @@ def _write(group: Any, run: RunReader, queries: Sequence[QueryRecord], level: in
     task, grid = run.state.task, run.grids[level]
     group.attrs.update({"level": level, "resolution": list(grid.shape), "layout": list(grid.layout)})
     group.attrs["cost of one"] = run.costs[level]
-    for name, points in zip(_axes(run), grid.axes, strict=True):
+    for name, points in zip(_axes(run), grid.coordinates, strict=True):
         group[name] = points
     names = list(task.get("parameter_names") or ())
     n, channels = len(queries), task["in_channels"] - len(names)

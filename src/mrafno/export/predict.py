@@ -10,7 +10,7 @@ import numpy as np
 from mrafno.data.dataset import Normaliser
 from mrafno.errors import CheckpointError, ExportError, LedgerError
 from mrafno.export.files import check_path, write_file
-from mrafno.grids import Array, Grid, Interpolation, resample
+from mrafno.grids import Array, Interpolation, resample
 from mrafno.parameters import ParameterValues
 from mrafno.plot.text import counted, mesh_name
 from mrafno.run.reader import RunReader
@@ -68,14 +68,14 @@ def predict_file(
     numbers = read_npy(parameters) if isinstance(parameters, Path) else parameters
     f = surrogate.inputs(functions, level, parameters=numbers)
     if grid is not None:
-        layout = surrogate.domain.grids[0].layout
-        if len(grid) != len(layout) or min(grid) < 2:
+        own = surrogate.domain.grids[-1 if level is None else level]
+        if len(grid) != own.dim or min(grid) < 2:
             raise ExportError(
-                f"predict: a grid of {mesh_name(grid)} points does not fit functions of {len(layout)} "
-                f"{'axes' if len(layout) > 1 else 'axis'}. Give at least 2 points for each axis."
+                f"predict: a grid of {mesh_name(grid)} points does not fit functions of {own.dim} "
+                f"{'axes' if own.dim > 1 else 'axis'}. Give at least 2 points for each axis."
             )
         kind: Interpolation = "linear" if run is None else run.state.task["interpolation"]
-        f = resample(f, Grid(f.shape[2:], layout), Grid(grid, layout), kind)
+        f = resample(f, own.resized(f.shape[2:]), own.resized(grid), kind)
     doubts = _warnings(surrogate, f, run)
     if run is None and is_run(folder):
         doubts.append("the run's ledger is damaged, so its measured error is not known: see `mrafno check`.")

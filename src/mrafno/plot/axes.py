@@ -50,7 +50,7 @@ class Axes:
     @staticmethod
     def of_task(task: Task, level: int = -1) -> "Axes":
         """The axes of a task's grid, by default of the finest."""
-        return Axes(task.grids[level], task.axis_names, getattr(task, "axis_units", ()))
+        return Axes(task.grids[level], task.axis_names, task.axis_units)
 
     @property
     def labels(self) -> list[str]:
@@ -63,23 +63,23 @@ class Axes:
         (name, unit), (other, other_unit), *_ = [*self._named, ("", "")]
         if self.grid.dim < 2 or unit != other_unit or {name.lower(), other.lower()} & {*_TIMES}:
             return None
-        width, height = (float(x[-1] - x[0]) * len(x) / (len(x) - 1) for x in self.grid.axes[:2])
+        width, height = (float(x[-1] - x[0]) * len(x) / (len(x) - 1) for x in self.grid.coordinates[:2])
         return height / width if 1 / _LONGEST <= height / width <= _LONGEST else None
 
     @property
     def shown(self) -> tuple[Array, ...]:
         """Coordinates of the one or two axes of a picture, thinned."""
-        return tuple(x[step] for x, step in zip(self.grid.axes, self._steps, strict=False))
+        return tuple(x[step] for x, step in zip(self.grid.coordinates, self._steps, strict=False))
 
     def picked(self, values: Array, frame: Frame) -> Array:
         """What a frame shows of ``(channels, *grid)``: an array of one or two axes."""
-        further = zip(self.grid.axes[2:], frame.at, strict=True)
+        further = zip(self.grid.coordinates[2:], frame.at, strict=True)
         places = tuple(int(np.abs(x - at).argmin()) for x, at in further)
         return np.asarray(values[min(frame.channel, len(values) - 1)][(*self._steps, *places)])
 
     def frame(self, channel: int, places: Sequence[int], channels: int = 1) -> Frame:
         """The frame of a channel and of a point on every axis after the second."""
-        at = tuple(float(x[place]) for x, place in zip(self.grid.axes[2:], places, strict=True))
+        at = tuple(float(x[place]) for x, place in zip(self.grid.coordinates[2:], places, strict=True))
         return Frame(self._label(channel, channels, at), channel, at)
 
     def frames(self, channels: int, most: int = FRAMES) -> tuple[list[Frame], int]:
@@ -90,7 +90,7 @@ class Axes:
         every = [
             Frame(self._label(channel, channels, at), channel, at)
             for channel in range(channels)
-            for at in product(*([float(one) for one in x] for x in self.grid.axes[2:]))
+            for at in product(*([float(one) for one in x] for x in self.grid.coordinates[2:]))
         ]
         kept = np.unique(np.linspace(0, len(every) - 1, min(most, len(every))).round().astype(int))
         found = [every[i] for i in kept]

@@ -17,6 +17,7 @@ from mrafno.storage.checksum import sha256
 from mrafno.storage.events import Event
 from mrafno.storage.files import read_bytes
 from mrafno.storage.inbox import list_messages
+from mrafno.storage.large_arrays import map_array
 from mrafno.storage.layout import ASKED, DESCRIPTION, INBOX, LEDGER, LEDGER_COPY, LOCK, SPOOL, TASK_SOURCE, checkpoints
 from mrafno.storage.lock import lock_is_damaged
 from mrafno.storage.salvage import Salvage, salvage
@@ -161,15 +162,16 @@ def sensible(events: Iterable[Event]) -> tuple[RunState, list[Event], list[Event
 
 
 def _check_arrays(found: Examination, state: RunState, watch: Callable[[float], None] | None) -> None:
-    if state.inputs is not None:
-        found.checked["inputs"] = 1
-        if fault := _fault(found.folder, state.inputs):
-            remedy = "drawn again when the run is opened with its task"
-            found.damage.append(Damage("inputs", state.inputs.file, fault, remedy))
-    for added in state.added:
-        found.checked["candidates"] = len(state.added)
-        if fault := _fault(found.folder, added):
-            found.damage.append(Damage("candidates", added.file, fault, "restore it from a copy of the run"))
+    again = "drawn again when the run is opened with its task"
+    inputs = [(state.inputs, again), (state.checksums, "none; they only tell what differs in other inputs")]
+    inputs += [(array, "none: restore the file from a copy") for array in state.added]
+    for array, remedy in inputs:
+        if array is not None:
+            found.checked["inputs"] = found.checked.get("inputs", 0) + 1
+            try:
+                map_array(found.folder, array)
+            except (LedgerError, OSError, ValueError) as error:
+                found.damage.append(Damage("inputs", array.file, str(error), remedy))
     number = 0
     for done, query in enumerate(state.queries.values()):
         for part, array in (("input", query.input), ("output", query.output)):

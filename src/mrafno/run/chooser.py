@@ -45,6 +45,7 @@ class Chooser:
         self._resampled: Rows | None = None
         self._screened: tuple[tuple[int, int], Screen] | None = None
         self._grams: tuple[int, PoolGrams] | None = None
+        self._past = Past()
 
     def choose(
         self, surrogate: Surrogate, state: RunState, n: int, budget: float | None = None
@@ -87,7 +88,9 @@ class Chooser:
     def context(self, surrogate: Surrogate, state: RunState, budget: float | None = None) -> Context:
         """What the method sees when it makes the next choice."""
         step, s, levels = state.next_step, self.settings, range(self.task.levels)
-        remaining = np.setdiff1d(np.arange(len(self.inputs.pool)), sorted(state.used_rows("pool"))).astype(np.int64)
+        free = np.ones(len(self.inputs.pool), dtype=bool)
+        free[list(state.used_rows("pool"))] = False
+        remaining = np.flatnonzero(free).astype(np.int64)
         candidates, targets, screen = remaining, None, self._screen(surrogate, state)
         if screen is not None and s.candidates is not None:
             candidates, known = screen.first(s.candidates, remaining), screen.first(SMALL, remaining)
@@ -100,11 +103,9 @@ class Chooser:
             among = remaining if screen is None else candidates
             targets = draw_targets(among, s.targets, seed=self.seed, step=step)
         initial = [q.level for q in state.of_kind("initial", "told")]
-        trained = set(state.trained_on)
-        observed = [state.queries[id] for id in state.trained_on if state.queries[id].kind == "pool"]
+        self._past.follow(state)
         first = len(self.inputs.pool)
-        used = [(first + q.row, q.level) for q in state.of_kind("initial", "told", "running")]
-        used += [(q.row, q.level) for q in state.of_kind("pool", "told") if q.id in trained]
+        used = [Choice(first + q.row, q.level) for q in state.of_kind("initial", "told", "running")]
 
         def grams() -> PoolGrams:
             if screen is None:
@@ -124,9 +125,9 @@ class Chooser:
             step=step,
             seed=self.seed,
             initial=tuple(initial.count(level) for level in levels),
-            used=tuple(Choice(*pair) for pair in used),
-            observed=tuple(Choice(q.row, q.level) for q in observed),
-            errors=tuple((q.level, error) for q, error in state.prequential_errors()),
+            used=(*used, *self._past.observed),
+            observed=tuple(self._past.observed),
+            errors=tuple(self._past.errors),
             budget=budget,
             targets=targets,
             predictor=lambda rows, level: surrogate.predict(self._scored()[rows], level, grid=self.grid),
@@ -182,6 +183,34 @@ class Chooser:
         if self._resampled is None:
             self._resampled = scored_inputs(self.task, self.inputs, self.grid, self.folder)
         return self._resampled
+
+
+class Past:
+    """What a run has learnt from so far: it grows with every fit, and is not gathered anew at every choice.
+
+    Attributes:
+        observed: chosen examples that the surrogate was trained on, in this order.
+        errors: level and prequential error of every chosen example.
+    """
+
+    def __init__(self) -> None:
+        self._state: RunState | None = None
+        self._trained, self._fits = 0, 0
+        self.observed: list[Choice] = []
+        self.errors: list[tuple[int, float]] = []
+
+    def follow(self, state: RunState) -> None:
+        """Add what a state has more; start again with another state."""
+        if state is not self._state or len(state.trained_on) < self._trained or len(state.trainings) < self._fits:
+            self._state, self._trained, self._fits = state, 0, 0
+            self.observed, self.errors = [], []
+        queries = state.queries
+        fresh = [queries[id] for id in state.trained_on[self._trained :]]
+        self.observed += [Choice(q.row, q.level) for q in fresh if q.kind == "pool"]
+        for training in state.trainings[self._fits :]:
+            errors = [(queries[id], error) for id, error in training.prequential_errors.items()]
+            self.errors += [(q.level, error) for q, error in errors if q.kind == "pool"]
+        self._trained, self._fits = len(state.trained_on), len(state.trainings)
 
 
 def _details(rows: Indices, scores: Array, choice: Choice) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mrafno.analysis.estimate import Estimate
 from mrafno.run.spending import Count, Spent
 from mrafno.storage.arrays import ArrayFile
 
@@ -61,9 +62,9 @@ class Training:
     """A fit: which queries it added, and how it ended.
 
     Its ``kind`` is that of :mod:`mrafno.surrogate.training.policy`. ``prequential_errors`` are
-    the relative errors on the added examples before the surrogate was trained on them. ``out_of_fold_bound`` is an
-    upper 95 % confidence bound of the mean out-of-fold error. ``best`` is the number of the fit, from 1, whose
-    surrogate predicts in place of this one, because the fits since made it clearly worse; None if this one does.
+    the relative errors on the added examples before the surrogate was trained on them. ``estimate`` is what the run
+    knew of its error then. ``best`` is the number of the fit, from 1, whose surrogate predicts in place of this one,
+    because the fits since made it clearly worse; None if this one does.
     """
 
     added: tuple[str, ...]
@@ -75,7 +76,7 @@ class Training:
     prequential_errors: dict[str, float]
     events: tuple[str, ...] = ()
     kind: Literal["scratch", "refit", "update"] = "refit"
-    out_of_fold_bound: float | None = None
+    estimate: Estimate | None = None
     best: int | None = None
 
 

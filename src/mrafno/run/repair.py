@@ -85,7 +85,7 @@ def repair_run(folder: Path | str, task: Task | None = None, *, watch: Callable[
         recorder = Recorder(ledger)
         outcome = _Outcome()
         session = _session(recorder, task)
-        if found.of("inputs"):
+        if recorder.state.inputs is not None and recorder.state.inputs.file in {d.place for d in found.of("inputs")}:
             _mend_inputs(recorder, session, place, outcome)
         for damage in found.of("arrays"):
             assert damage.query is not None

@@ -24,7 +24,7 @@ def scoring_grid(task: Task, points: int) -> Grid:
     """
     shape = task.resolutions[0]
     most = max(2, int(points ** (1 / len(shape)) + 1e-9))
-    return Grid(tuple(min(n, most) for n in shape), task.layout)
+    return task.grids[0].resized(tuple(min(n, most) for n in shape))
 
 
 def scored_inputs(task: Task, inputs: RunInputs, grid: Grid, folder: Path | None = None) -> Rows:

@@ -78,14 +78,21 @@ class Spending:
 
     def add(self, query: "QueryRecord") -> None:
         """Add the cost of a query that was just answered."""
-        kind = "chosen" if query.kind == "pool" else query.kind
-        used = "imported" if query.imported else kind
-        self.sums[used if query.status == "told" else "failed"] += Fraction(query.cost)
+        self.sums[_purpose(query) if query.status == "told" else "failed"] += Fraction(query.cost)
+
+    def waste(self, query: "QueryRecord") -> None:
+        """Count the cost of an answered query as of no use: its output was lost."""
+        self.sums[_purpose(query)] -= Fraction(query.cost)
+        self.sums["failed"] += 0 if query.imported else Fraction(query.cost)
 
     @property
     def spent(self) -> Spent:
         """What was spent so far."""
         return Spent(**{name: float(value) for name, value in self.sums.items()})
+
+
+def _purpose(query: "QueryRecord") -> str:
+    return "imported" if query.imported else "chosen" if query.kind == "pool" else query.kind
 
 
 def counts(kind: str, count: Count) -> bool:

@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import count, islice
-from statistics import median
 from typing import Any
 
 from mrafno.analysis.curves import Curve
+from mrafno.analysis.estimate import Estimate
 from mrafno.errors import LedgerError, printable
+from mrafno.run.query_book import QueryBook
 from mrafno.run.records import Evaluation, Kind, QueryRecord, Status, Training
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, Spending, Spent
@@ -29,8 +29,6 @@ _EARLIER_NAMES = {
     "held_in_bound": "out_of_fold_bound",
     "surprises": "prequential_errors",
 }
-#: Trainings whose out-of-fold errors the run's own estimate is the median of.
-_RECENT = 5
 
 
 @dataclass
@@ -56,7 +54,7 @@ class RunState:
     added: list[ArrayFile] = field(default_factory=list)
     #: Those that were there before, if they were damaged: the task must draw the same again.
     damaged_inputs: ArrayFile | None = None
-    queries: dict[str, QueryRecord] = field(default_factory=dict)
+    queries: QueryBook = field(default_factory=QueryBook)
     #: The number of the next query: no two have the same, also where the records of some were lost.
     next_query: int = 0
     trainings: list[Training] = field(default_factory=list)
@@ -65,8 +63,8 @@ class RunState:
     measured: int = 0
     #: Ids of the examples that the surrogate was trained on, in this order.
     trained_on: list[str] = field(default_factory=list)
-    #: Failed queries whose inputs may be asked for as if they had not: the simulator was to be mended.
-    forgiven: set[str] = field(default_factory=set)
+    #: How many these were at the last fit that was no update.
+    trained_at_refit: int = 0
     #: Answers that were not accepted, a second output of one query for example: name of the message, and why not.
     refused: dict[str, str] = field(default_factory=dict)
     #: How often a driver ended while it simulated a query itself.
@@ -77,6 +75,7 @@ class RunState:
     stopped: str | None = None
     last: float = 0.0
     spending: Spending = field(default_factory=Spending)
+    _measured_steps: set[int] = field(default_factory=set)
 
     @staticmethod
     def of(events: Iterable[Event]) -> "RunState":
@@ -190,7 +189,8 @@ class RunState:
 
     def _closed(self, id: str, status: Status, reason: str | None, at: float) -> None:
         query = self.queries[id]
-        query.status, query.reason, query.answered = status, printable(reason) if reason else reason, at
+        self.queries.change(id, status)
+        query.reason, query.answered = printable(reason) if reason else reason, at
         self.spending.add(query)
         query.spent = self.spent.total
 
@@ -200,13 +200,20 @@ class RunState:
         if "kind" not in data:  # version 0.1
             update, from_scratch = data.pop("brief", False), data.pop("anew", not self.trainings)
             data["kind"] = "update" if update else "scratch" if from_scratch else "refit"
+        data.pop("out_of_fold_bound", None)  # version 0.2
+        estimate = data.pop("estimate", None)
+        data["estimate"] = None if estimate is None else Estimate(**estimate)
         self.trainings.append(Training(added=tuple(added), events=tuple(events), **data))
         self.trained_on += added
+        self.queries.train(added)
+        if self.trainings[-1].kind != "update":
+            self.trained_at_refit = len(self.trained_on)
 
     def _evaluated(self, at: float, **data: Any) -> None:
         del at
         self.evaluations.append(Evaluation(**data, spent=self.spent))
         self.measured = len(self.trainings)
+        self._measured_steps.add(self.evaluations[-1].step)
 
     def _lost(self, at: float, *, id: str) -> None:
         del at
@@ -222,7 +229,7 @@ class RunState:
         del at
         self.stopped = printable(reason)
         if forgive:
-            self.forgiven |= {q.id for q in self.queries.values() if q.status == "failed"}
+            self.queries.forgive(q.id for q in self.queries.with_status("failed"))
 
     def _delivered(self, at: float, *, ids: list[str]) -> None:
         del at
@@ -240,21 +247,27 @@ class RunState:
         **about: Any,
     ) -> None:
         del about
+        gone = {*again, *unusable}
+        for id in gone:
+            if self.queries[id].status == "told":
+                self.spending.waste(self.queries[id])
         for id in again:
             query = self.queries[id]
-            query.status, query.output, query.expires, query.delivered = "running", None, None, False
-            query.answered, query.cost, query.seconds, query.message = None, 0.0, None, None
+            self.queries.change(id, "running")
+            query.output, query.expires, query.delivered, query.answered = None, None, False, None
+            query.cost, query.seconds, query.message = 0.0, None, None
         for id, names in unusable.items():
             query = self.queries[id]
             query.damaged = tuple(names)
             if query.status in ("running", "told"):
                 # Its simulation cannot be repeated; one that was given is not asked for, another input may be.
-                status: Status = "abandoned" if query.imported else "expired"
                 query.output, query.cost = None, 0.0
-                self._closed(id, status, "its input was damaged", at)
-        gone = {*again, *unusable}
+                self._closed(id, "abandoned" if query.imported else "expired", "its input was damaged", at)
+        self.queries.untrain(gone)
         self.trained_on = [id for id in self.trained_on if id not in gone]
         self.trainings = [replace(t, added=tuple(id for id in t.added if id not in gone)) for t in self.trainings]
+        whole = max((number for number, fit in enumerate(self.trainings, 1) if fit.kind != "update"), default=0)
+        self.trained_at_refit = sum(len(training.added) for training in self.trainings[:whole])
         if inputs:
             self.damaged_inputs, self.inputs = self.inputs, None
         self.next_query = max(self.next_query, next_query)
@@ -267,22 +280,21 @@ class RunState:
 
     def duplicate_queries(self, query: QueryRecord, *statuses: Status) -> list[QueryRecord]:
         """Other queries for the same simulation with one of these statuses: a lease ended, and it was asked again."""
-        same = [q for q in self.of_kind(query.kind, *statuses) if (q.row, q.level) == (query.row, query.level)]
-        return [q for q in same if q.id != query.id]
+        return self.queries.duplicates(query, *statuses)
 
     def of_kind(self, kind: Kind, *statuses: Status) -> list[QueryRecord]:
         """Queries of a kind with one of these statuses (any, if none is given), as they were asked."""
-        return [q for q in self.queries.values() if q.kind == kind and (not statuses or q.status in statuses)]
+        return self.queries.of_kind(kind, *statuses)
 
     @property
     def running(self) -> list[QueryRecord]:
         """Queries that wait for their answer."""
-        return [q for q in self.queries.values() if q.status == "running"]
+        return self.queries.with_status("running")
 
     @property
     def step(self) -> int:
         """How many chosen examples have been simulated."""
-        return len(self.of_kind("pool", "told"))
+        return self.queries.number("pool", "told")
 
     @property
     def next_step(self) -> int:
@@ -291,8 +303,7 @@ class RunState:
 
     def next_steps(self, n: int) -> list[int]:
         """The numbers of the next choices: the lowest that no other has."""
-        taken = {q.step for q in self.of_kind("pool", "told", "running", "abandoned")}
-        return list(islice((step for step in count(1) if step not in taken), n))
+        return self.queries.free_steps(n)
 
     @property
     def spent(self) -> Spent:
@@ -302,44 +313,39 @@ class RunState:
     @property
     def cost(self) -> float:
         """What the chosen examples have cost; :attr:`spent` has everything."""
-        return math.fsum(q.cost for q in self.of_kind("pool", "told"))
+        return self.spent.chosen
 
     def used_rows(self, kind: Kind) -> set[int]:
         """Inputs of a kind that are not to be asked for: answered, running, abandoned, or failed too often."""
-        failures: dict[int, int] = {}
-        used = set()
-        for query in self.of_kind(kind):
-            if query.status == "failed":
-                failures[query.row] = failures.get(query.row, 0) + (query.id not in self.forgiven)
-            elif query.status != "expired":
-                used.add(query.row)
-        return used | {row for row, times in failures.items() if times > self.settings.retries}
+        return self.queries.used_rows(kind, self.settings.retries)
 
     @property
     def not_trained_on(self) -> list[QueryRecord]:
         """Observations that the surrogate was not trained on yet, in the order in which they were asked."""
-        known = set(self.trained_on)
-        return [q for q in self.queries.values() if q.kind != "test" and q.status == "told" and q.id not in known]
+        return self.queries.new
 
     def counts(self, levels: int, *statuses: Status) -> list[int]:
         """Examples to learn from of each level."""
-        found = [*self.of_kind("initial", *statuses), *self.of_kind("pool", *statuses)]
-        return [sum(q.level == level for q in found) for level in range(levels)]
+        return self.queries.counts(("initial", "pool"), levels, *statuses)
+
+    @property
+    def error_estimate(self) -> Estimate | None:
+        """What the run knew of its error after the last fit; None while too little is known."""
+        return self.trainings[-1].estimate if self.trainings else None
 
     @property
     def estimate(self) -> float | None:
-        """The run's own estimate of its error: the median of the last out-of-fold errors of single networks."""
-        errors = [t.out_of_fold_error for t in self.trainings[-_RECENT:] if t.out_of_fold_error is not None]
-        return median(errors) if errors else None
+        """The run's own estimate of its error; see :attr:`error_estimate`."""
+        return None if self.error_estimate is None else self.error_estimate.error
 
     @property
     def bound(self) -> float | None:
-        """What the run's own estimate would be if luck had been against it: the median of the last upper bounds.
+        """The larger upper end of the last two estimates' intervals; None without both.
 
-        None while the last few trainings do not all have one, so that no single lucky fit decides anything.
+        The error is below one of them with a probability of 95 %. One lucky fit among many is to decide nothing.
         """
-        bounds = [t.out_of_fold_bound for t in self.trainings[-_RECENT:] if t.out_of_fold_bound is not None]
-        return median(bounds) if len(bounds) == _RECENT else None
+        found = [t.estimate.high for t in self.trainings[-2:] if t.estimate is not None]
+        return max(found) if len(found) == 2 else None
 
     @property
     def measurements(self) -> list[Evaluation]:
@@ -368,15 +374,14 @@ class RunState:
     @property
     def due(self) -> bool:
         """Whether it is time to measure; a batch may have stepped over the very step at which it was."""
-        last = max((evaluation.step for evaluation in self.evaluations), default=-1)
-        return self.step // self.settings.evaluate > last // self.settings.evaluate and bool(
-            self.of_kind("test", "told")
-        )
+        last = max(self._measured_steps, default=-1)
+        steps = self.settings.evaluate
+        return self.step // steps > last // steps and self.queries.number("test", "told") > 0
 
     @property
     def outdated(self) -> bool:
         """Whether examples were observed or trained on since the last evaluation."""
-        return self.measured < len(self.trainings) or self.step not in {e.step for e in self.evaluations}
+        return self.measured < len(self.trainings) or self.step not in self._measured_steps
 
     def activity(self, lock: LockState = "free") -> str:
         """In a word or two, what the run is doing, as its ledger and its lock tell."""

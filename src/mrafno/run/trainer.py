@@ -18,6 +18,7 @@ from mrafno.data.dataset import Dataset
 from mrafno.errors import RunError
 from mrafno.grids import Array, relative_l2
 from mrafno.run.checkpoints import Checkpoints
+from mrafno.run.estimation import LARGEST_ERROR, ErrorEstimator
 from mrafno.run.fit_curves import append_fit_curve
 from mrafno.run.methods import Method
 from mrafno.run.recorder import Recorder
@@ -37,8 +38,6 @@ logger = logging.getLogger(__name__)
 
 #: Seconds of training after which a checkpoint is worth writing.
 _CHECKPOINT_SECONDS = 30.0
-#: Larger relative errors only say that an output is close to zero.
-_LARGEST = 10.0
 
 
 class Trainer:
@@ -47,15 +46,24 @@ class Trainer:
     Args:
         recorder: where examples come from and events go to.
         task: the run's task.
+        estimator: estimates the error after each fit.
         method: None if the run's method is not built in and was not given: then nothing can be trained.
         write: whether checkpoints may be written.
         device: of the surrogate.
     """
 
     def __init__(
-        self, recorder: Recorder, task: Task, method: Method | None, *, write: bool = True, device: str = "auto"
+        self,
+        recorder: Recorder,
+        task: Task,
+        method: Method | None,
+        estimator: ErrorEstimator,
+        *,
+        write: bool = True,
+        device: str = "auto",
     ) -> None:
-        self.recorder, self.task, self.method, self.write, self.device = recorder, task, method, write, device
+        self.recorder, self.task, self.method, self.estimator = recorder, task, method, estimator
+        self.write, self.device = write, device
         self._surrogate: Surrogate | None = None
         self._examples: dict[str, tuple[Array, Array]] = {}
         self._test: tuple[Array, Array] | None = None
@@ -109,9 +117,10 @@ class Trainer:
             fit = self._fit(surrogate, ids, kind, watch)
             worse = before is not None and self._is_worse(surrogate, before, ids)
             seconds = time.perf_counter() - started
+            estimate = self.estimator.estimate(surrogate, fit, self.state)
             self.recorder.record(
                 "trained", added=new, step=self.state.step, kind=kind, loss=_number(fit.loss), seconds=seconds,
-                out_of_fold_error=_number(fit.out_of_fold_error), out_of_fold_bound=_number(fit.out_of_fold_bound),
+                out_of_fold_error=_number(fit.out_of_fold_error), estimate=estimate and estimate.as_json(),
                 shift=fit.shift, prequential_errors=errors, events=list(fit.events),
                 best=before.fits if worse and before is not None else None,
             )  # fmt: skip
@@ -170,7 +179,7 @@ class Trainer:
                 mean = surrogate.predict(f, level).mean
                 assert surrogate.normaliser is not None, "a surrogate that predicts has one"
                 typical = surrogate.normaliser.typical_norm(y.shape[2:])
-                errors = np.fmin(relative_l2(mean, y, typical), _LARGEST)
+                errors = np.fmin(relative_l2(mean, y, typical), LARGEST_ERROR)
                 found.update(zip(here, map(float, errors), strict=True))
         return {id: found[id] for id in ids}
 
@@ -187,14 +196,13 @@ class Trainer:
 
     def _due(self) -> FitKind | None:
         """The fit that is due."""
-        state, new = self.state, len(self.state.not_trained_on)
+        state, new = self.state, self.state.queries.new_number
         if not new:
             return None
-        whole = max((number for number, fit in enumerate(state.trainings, 1) if fit.kind != "update"), default=0)
         kind = self.policy.due(
             trained=len(state.trained_on),
             new=new,
-            at_refit=sum(len(training.added) for training in state.trainings[:whole]),
+            at_refit=state.trained_at_refit,
             members=self.settings.members,
             first=not state.trainings,
         )

@@ -176,7 +176,7 @@ def domain_from_json(values: dict[str, Any]) -> Domain:
     return Domain(
         in_channels=int(values["in_channels"]),
         out_channels=int(values["out_channels"]),
-        grids=tuple(Grid(tuple(map(int, g["shape"])), tuple(g["layout"])) for g in values["grids"]),
+        grids=tuple(Grid.from_json(g) for g in values["grids"]),
         zero_boundary=tuple((bool(start), bool(end)) for start, end in values["zero_boundary"]),
         # Earlier checkpoints know of no parameters.
         parameters=tuple(map(str, values.get("parameters", ()))),

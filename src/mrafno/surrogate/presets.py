@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, get_args
 
+import numpy as np
 import torch
 
 from mrafno.data.dataset import Dataset
 from mrafno.errors import SurrogateError, hint
-from mrafno.grids import Domain
+from mrafno.grids import Domain, Grid
 from mrafno.surrogate.operator.fno import NetworkSettings
 from mrafno.surrogate.operator.local_correction import resolves
 from mrafno.surrogate.operator.spectral import Mesh
@@ -37,7 +38,7 @@ def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSet
     coarsest = min(min(grid.shape) for grid in domain.grids)
     values["modes"] = (min(_modes(preset, domain.dim), coarsest // 2),) * domain.dim
     values["zero_boundary"] = domain.zero_boundary if any(any(ends) for ends in domain.zero_boundary) else ()
-    values["spacing"] = tuple(float(axis[1] - axis[0]) for axis in domain.grids[0].axes)
+    values["spacing"] = tuple(_spacing(domain.grids[0], axis) for axis in range(domain.dim))
     shape = {
         "in_channels": domain.in_channels,
         "out_channels": domain.out_channels,
@@ -45,6 +46,12 @@ def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSet
         "dim": domain.dim,
     }
     return NetworkSettings(**{**shape, **values, **_checked(NetworkSettings, changes)})
+
+
+def _spacing(grid: Grid, axis: int) -> float:
+    """Distance of the points along an axis, the median where they are not equally far apart."""
+    points = grid.axes[axis]
+    return float(np.median(np.diff(points)) if grid.layout[axis] == "points" else points[1] - points[0])
 
 
 def _modes(preset: Preset, dim: int) -> int:

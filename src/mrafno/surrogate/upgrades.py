@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 #: Format of what is written. A change that an older reader could misread raises it and adds an upgrade to UPGRADES.
-VERSION = 3
+VERSION = 4
 #: The classes of the formats before 3, which did not name them, by inference.
 _EARLIER_CLASSES = {
     "ensemble": "Ensemble",
@@ -59,5 +59,14 @@ def _upgraded_from_2(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _upgraded_from_3(values: dict[str, Any]) -> dict[str, Any]:
+    """Format 3 knew uniform grids on unit boxes only, and no parameters: what is missing in the domain is empty."""
+    return {**values, "version": 4}
+
+
 #: For each older format, the function that turns its description into one of the next format.
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _upgraded_from_1, 2: _upgraded_from_2}
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: _upgraded_from_1,
+    2: _upgraded_from_2,
+    3: _upgraded_from_3,
+}

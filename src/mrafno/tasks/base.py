@@ -13,6 +13,8 @@ from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, resample
 from mrafno.parameters import ParameterValues, as_parameters, check_constant, check_names, join, split
 
+#: Largest change of an input along an axis along which it is repeated, as a share of its largest value.
+_CHANGE = 1e-9
 #: Largest output, and bound of costs: squares and quotients of them must not overflow.
 LARGEST = 1e100
 
@@ -33,22 +35,32 @@ class Task(abc.ABC):
         log_parameters: those of them that are positive and that a surrogate sees on a logarithmic scale.
         out_channels: number of functions in an output.
         layout: positions of the grid's points, per axis; see :class:`mrafno.grids.Grid`.
+        extent: start and end of each axis; () for [0, 1] everywhere.
+        points: for each level and each axis with the layout ``points`` its coordinates, and () for other axes; () if
+            there are no such axes.
+        input_axes: the axes of the grid along which inputs vary, if not all: along the others they are repeated, so
+            that input and output live on one grid; see :meth:`repeat`.
         interpolation: how inputs are interpolated to a coarser grid.
         zero_boundary: for each axis, whether outputs vanish at its (start, end), so that a surrogate may enforce it.
         input_name: label of inputs in tables and figures.
         output_name: label of outputs.
         axis_names: labels of the axes.
+        axis_units: their units.
     """
 
     name: str
     input_name: str = "input"
     output_name: str = "output"
-    axis_names: tuple[str, ...] = ("x", "y")
+    axis_names: tuple[str, ...] = ("x", "y", "z")
+    axis_units: tuple[str, ...] = ()
     in_channels: int = 1
     parameters: tuple[str, ...] = ()
     log_parameters: tuple[str, ...] = ()
     out_channels: int = 1
     layout: tuple[Layout, ...]
+    extent: tuple[tuple[float, float], ...] = ()
+    points: tuple[tuple[tuple[float, ...], ...], ...] = ()
+    input_axes: tuple[int, ...] | None = None
     interpolation: Interpolation = "linear"
     zero_boundary: tuple[tuple[bool, bool], ...] = ()
 
@@ -93,7 +105,15 @@ class Task(abc.ABC):
                 "counts functions and parameters."
             )
         self.zero_boundary = self.zero_boundary or ((False, False),) * len(self.layout)
-        self.grids = tuple(Grid(shape, self.layout) for shape in self.resolutions)
+        if self.points and len(self.points) != len(self.resolutions):
+            raise TaskError(f"{self.name}: {len(self.points)} sets of points for {len(self.resolutions)} resolutions.")
+        points = self.points or ((),) * len(self.resolutions)
+        self.grids = tuple(
+            Grid(shape, self.layout, self.extent, axes) for shape, axes in zip(self.resolutions, points, strict=True)
+        )
+        axes = range(len(self.layout))
+        if self.input_axes is not None and not (self.input_axes and set(self.input_axes) <= {*axes}):
+            raise TaskError(f"{self.name}: input_axes {self.input_axes} are not some of {', '.join(map(str, axes))}.")
 
     # What a subclass implements.
 
@@ -161,6 +181,20 @@ class Task(abc.ABC):
         self._check_level(level)
         functions, parameters = self.split(self._as_input(f, self.levels - 1))
         return join(resample(functions, self.grids[-1], self.grids[level], self.interpolation), parameters)
+
+    def repeat(self, f: Array, level: int = -1) -> Array:
+        """Functions ``(n, channels, *input_axes of a level)``, repeated along its other axes to ``(..., *grid)``."""
+        shape = self.resolutions[level]
+        kept = self.input_axes if self.input_axes is not None else range(len(shape))
+        ones = [n if axis in kept else 1 for axis, n in enumerate(shape)]
+        return np.broadcast_to(f.reshape(*f.shape[:2], *ones), (*f.shape[:2], *shape)).copy()
+
+    def unrepeat(self, f: Array) -> Array:
+        """The inverse of :meth:`repeat` for ``(n, channels, *grid)``."""
+        if self.input_axes is None:
+            return f
+        place: Any = (..., *[slice(None) if axis in self.input_axes else 0 for axis in range(len(self.layout))])
+        return np.asarray(f[place])
 
     def split(self, f: Array) -> tuple[Array, Array]:
         """The functions ``(n, channels, *grid)`` and parameters ``(n, p)`` in inputs ``(n, in_channels, *grid)``."""
@@ -251,8 +285,24 @@ class Task(abc.ABC):
         values = np.ascontiguousarray(values, dtype=np.float64)
         _check_finite(values, f"{self.name}: the input has", TaskError)
         check_constant(values, self.parameters, self.name, TaskError)
+        self._check_repeated(values)
         self._check(values)
         return values
+
+    def _check_repeated(self, f: Array) -> None:
+        """Raise unless inputs are constant along the axes along which they are repeated."""
+        others = [axis for axis in range(len(self.layout)) if axis not in (self.input_axes or range(len(self.layout)))]
+        axes = tuple(range(1, f.ndim))
+        for axis in others:
+            first = np.take(f, [0], axis=2 + axis)
+            change = np.abs(f - first).max(axis=axes, initial=0.0)
+            bad = np.flatnonzero(change > _CHANGE * np.abs(f).max(axis=axes, initial=0.0))
+            if len(bad):
+                name = self.axis_names[axis] if axis < len(self.axis_names) else f"axis {axis}"
+                raise TaskError(
+                    f"{self.name}: inputs must be constant along {name}, but input {bad[0]} changes by "
+                    f"{change[bad[0]]:g}. Repeat functions of the other axes along it: task.repeat(f)."
+                )
 
     def __repr__(self) -> str:
         shapes = ", ".join("x".join(map(str, s)) for s in self.resolutions)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Interpolation, Layout, as_shapes
 from mrafno.parameters import ParameterValues, as_parameters, join, over_decades, split
+from mrafno.tasks.axes import as_labels, placed
 from mrafno.tasks.base import Task, as_numbers
 from mrafno.tasks.digest import InputDigest, digest_inputs
 from mrafno.tasks.rows import DrawnRows, Hdf5Rows, LazyRows, MappedRows, Rows, as_rows
@@ -30,6 +31,13 @@ class CandidateSettings(TypedDict, total=False):
     in_channels: int | None
     out_channels: int
     layout: Layout | Sequence[Layout]
+    extent: Sequence[Sequence[float]]
+    coordinates: Sequence[Sequence[ArrayLike] | None]
+    input_axes: Sequence[int] | None
+    axis_names: Sequence[str]
+    axis_units: Sequence[str]
+    input_name: str
+    output_name: str
     interpolation: Interpolation
     zero_boundary: Sequence[tuple[bool, bool]]
     version: str | None
@@ -53,7 +61,14 @@ class CandidateTask(Task):
         in_channels: number of functions in an input; needed only for inputs ``(n, N, N)`` on an interval of N points,
             which could be functions on a square.
         out_channels: number of functions in an output.
-        layout: positions of the grid's points, ``"nodes"``, ``"cells"`` or ``"periodic"``, for all axes or per axis.
+        layout: positions of the grid's points, for all axes or per axis: ``nodes``, ``cells``, ``left``, ``periodic``
+            or ``periodic-cells``; see :class:`mrafno.grids.Grid`.
+        extent: start and end of each axis; [0, 1] by default.
+        coordinates: for each axis whose points are not equally far apart, its coordinates on each level, coarse to
+            fine; None for other axes.
+        input_axes: the axes along which inputs vary, if not all, numbered from 0: ``inputs`` then have these axes only,
+            and so has what the simulator is given.
+        axis_names, axis_units, input_name, output_name: labels in figures and files.
         interpolation: how inputs are interpolated to a coarser grid: ``"linear"`` or ``"nearest"``.
         zero_boundary: per axis, whether outputs vanish at its (start, end).
         version: any text; change it whenever the simulator would give other numbers. Without it results are not
@@ -73,6 +88,13 @@ class CandidateTask(Task):
         in_channels: int | None = None,
         out_channels: int = 1,
         layout: Layout | Sequence[Layout] = "nodes",
+        extent: Sequence[Sequence[float]] = (),
+        coordinates: Sequence[Sequence[ArrayLike] | None] = (),
+        input_axes: Sequence[int] | None = None,
+        axis_names: Sequence[str] = (),
+        axis_units: Sequence[str] = (),
+        input_name: str = "input",
+        output_name: str = "output",
         interpolation: Interpolation = "linear",
         zero_boundary: Sequence[tuple[bool, bool]] = (),
         version: str | None = None,
@@ -80,7 +102,12 @@ class CandidateTask(Task):
         shapes = as_shapes(resolutions)
         self.name = name
         self.out_channels = out_channels
-        self.layout = (layout,) * len(shapes[0]) if isinstance(layout, str) else tuple(layout)
+        dim = len(shapes[0])
+        self.layout, self.extent, self.points = placed(name, layout, extent, coordinates, shapes)
+        self.input_axes = None if input_axes is None else tuple(sorted(int(axis) for axis in input_axes))
+        self.axis_names = as_labels(name, "axis_names", axis_names, dim) or self.axis_names[:dim]
+        self.axis_units = as_labels(name, "axis_units", axis_units, dim)
+        self.input_name, self.output_name = input_name, output_name
         self.interpolation = interpolation
         self.zero_boundary = tuple((bool(a), bool(b)) for a, b in zero_boundary)
         if self.zero_boundary and len(self.zero_boundary) != len(shapes[0]):
@@ -131,10 +158,10 @@ class CandidateTask(Task):
         if known is None and inputs is not None:
             known = as_numbers(inputs, f"{name}: the array of inputs")
         if parameters is None:
-            return _with_channels(name, known, shapes, self._in_channels)
+            return self._functions(known, shapes)
         numbers = as_parameters(parameters, self.parameters, where=name, error=TaskError)
         known = np.zeros((len(numbers), 0, *shapes[-1])) if known is None else known
-        functions = _with_channels(name, known, shapes, self._in_channels)
+        functions = self._functions(known, shapes)
         if len(functions) != len(numbers):
             raise TaskError(f"{name}: {len(functions)} functions and {len(numbers)} parameters. Pair them.")
         if isinstance(functions, LazyRows):
@@ -151,11 +178,29 @@ class CandidateTask(Task):
         """Where candidates are that stay on disk, as JSON values; None if a run has to keep them itself."""
         return self.inputs.description() if isinstance(self.inputs, MappedRows | Hdf5Rows) else None
 
+    def _functions(self, values: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
+        """Functions ``(n, channels, *finest grid)``, repeated along the axes that those given lack."""
+        kept = self.input_axes
+        if kept is None or (values.shape[1:2] == (0,) and values.shape[2:] == shapes[-1]):
+            return _with_channels(self.name, values, shapes, self._in_channels)
+        if not kept or not set(kept) <= {*range(len(shapes[0]))}:
+            raise TaskError(f"{self.name}: input_axes {kept} are not axes of grids like {shapes[-1]}.")
+        reduced = tuple(tuple(shape[axis] for axis in kept) for shape in shapes)
+        found, self.resolutions = _with_channels(self.name, values, reduced, self._in_channels), shapes
+        if isinstance(found, LazyRows):
+            return DrawnRows(lambda rows: self.repeat(found[rows]), (*found.shape[:2], *shapes[-1]))
+        return self.repeat(np.asarray(found, dtype=np.float64))
+
+    def _given(self, f: Array) -> tuple[Array, Array]:
+        """What a simulator is given of inputs: functions without the axes along which they repeat, and parameters."""
+        functions, parameters = self.split(f)
+        return self.unrepeat(functions), parameters
+
     def _sample(self, indices: Sequence[int], seed: int) -> Array:
         if self.draw_inputs is not None:
             n = max(indices, default=-1) + 1
             drawn = as_numbers(_drawn(self.name, self.draw_inputs, n, seed), f"{self.name}: the array of inputs")
-            values = _with_channels(self.name, drawn, self.resolutions, self._in_channels)
+            values = self._functions(drawn, self.resolutions)
             if len(values) != n:
                 raise TaskError(f"{self.name}: inputs({n}, {seed}) returned {len(values)} inputs. Return {n}.")
             return self._as_input(values[list(indices)], self.levels - 1)

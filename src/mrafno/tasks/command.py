@@ -93,7 +93,7 @@ class CommandTask(CandidateTask):
         return any(field in word for word in self.command)
 
     def _solve(self, f: Array, level: int) -> Array:
-        pairs = zip(*self.split(f), strict=True)
+        pairs = zip(*self._given(f), strict=True)
         return stack_outputs(self, [self._run(one, numbers, level) for one, numbers in pairs], level)
 
     def _run(self, one: Array, parameters: Array, level: int) -> Array:

@@ -47,6 +47,7 @@ class Diffusion(Task):
     output_name = "concentration over space and time"
     axis_names = ("x", "t")
     layout = ("nodes", "nodes")
+    input_axes = (0,)
     zero_boundary = ((True, True), (True, False))
 
     def __init__(
@@ -79,21 +80,10 @@ class Diffusion(Task):
     def _sample(self, indices: Sequence[int], seed: int) -> Array:
         x = self.grids[-1].axes[0]
         forcing = rbf_process(generators(indices, seed), x, length_scale=self.length_scale)
-        return np.repeat(forcing[:, None, :, None], self.resolutions[-1][1], axis=3)
-
-    def _check(self, f: Array) -> None:
-        axes = (1, 2, 3)
-        largest = np.abs(f).max(axis=axes, initial=0.0)
-        change = np.abs(f - f[..., :1]).max(axis=axes, initial=0.0)
-        bad = np.flatnonzero(change > 1e-9 * largest)
-        if len(bad):
-            raise TaskError(
-                f"{self.name}: the forcing must be constant along time (the last axis), but input {bad[0]} changes by "
-                f"{change[bad[0]]:g}. Repeat f(x) along time, or use solve_reaction_diffusion for f(x, t)."
-            )
+        return self.repeat(forcing[:, None])
 
     def _solve(self, f: Array, level: int) -> Array:
-        u = solve_reaction_diffusion(f[:, 0, :, 0], self.resolutions[level], self.diffusivity, self.reaction)
+        u = solve_reaction_diffusion(self.unrepeat(f)[:, 0], self.resolutions[level], self.diffusivity, self.reaction)
         return u[:, None]
 
 

@@ -24,9 +24,10 @@ class FunctionTask(CandidateTask):
             parameters only                 ``solve(parameters, level)``
             ==============================  ===================================
 
-            f is ``(channels, *level's grid)``, parameters is ``(p,)``, in the order of their names. It gives the output
-            ``(out_channels, *level's grid)`` (the channel axis may be left out where there is one). With ``batched``
-            it gets ``(n, channels, *grid)`` and ``(n, p)``, and gives ``(n, out_channels, *grid)``.
+            f is ``(channels, *level's grid)``, without the axes along which inputs are repeated. parameters is
+            ``(p,)``, in the order of their names. It gives the output ``(out_channels, *level's grid)`` (the channel
+            axis may be left out where there is one). With ``batched`` it gets ``(n, channels, *grid)`` and ``(n, p)``,
+            and gives ``(n, out_channels, *grid)``.
         inputs, resolutions, costs: candidates, meshes and prices; these and all other arguments are those of
             :class:`CandidateTask`.
         batched: whether ``solve`` takes several inputs at once.
@@ -56,8 +57,8 @@ class FunctionTask(CandidateTask):
 
     def _solve(self, f: Array, level: int) -> Array:
         if self.batched:
-            return self._call(*self.split(f), level)
-        pairs = zip(*self.split(f), strict=True)
+            return self._call(*self._given(f), level)
+        pairs = zip(*self._given(f), strict=True)
         return stack_outputs(self, [self._call(one, numbers, level) for one, numbers in pairs], level)
 
     @property

@@ -10,7 +10,7 @@ from mrafno.tasks.registry import TASKS, get_task
 from mrafno.tasks.rows import Rows
 
 #: Lists that earlier versions did not record: they were empty.
-_LATER = ("parameter_names", "log_parameters")
+_LATER = ("parameter_names", "log_parameters", "extent", "points")
 
 
 class ExternalTask(CandidateTask):
@@ -52,6 +52,10 @@ def task_as_json(task: Task) -> dict[str, Any]:
         "input_name": task.input_name,
         "output_name": task.output_name,
         "axis_names": list(task.axis_names),
+        "axis_units": list(task.axis_units),
+        "extent": [list(ends) for ends in task.extent],
+        "points": [[list(axis) for axis in level] for level in task.points],
+        "input_axes": list(task.input_axes or ()),
     }
 
 
@@ -92,13 +96,25 @@ def task_from_json(values: dict[str, Any], inputs: Rows | None) -> Task:
         log_parameters=values.get("log_parameters", ()),
         out_channels=values["out_channels"],
         layout=values["layout"],
+        extent=values.get("extent") or (),
+        coordinates=_coordinates(values),
         interpolation=values["interpolation"],
         zero_boundary=values["zero_boundary"],
         version=None,
     )
     outside.input_name, outside.output_name = values["input_name"], values["output_name"]
     outside.axis_names = tuple(values["axis_names"])
+    outside.axis_units = tuple(values.get("axis_units") or ())
+    # The inputs are there already repeated.
+    outside.input_axes = tuple(values.get("input_axes") or ()) or None
     return outside
+
+
+def _coordinates(values: dict[str, Any]) -> list[list[list[float]] | None]:
+    """Coordinates of a described task by axis and level, None for a uniform axis."""
+    levels = values.get("points") or []
+    layouts = enumerate(values["layout"] if levels else ())
+    return [[level[axis] for level in levels] if layout == "points" else None for axis, layout in layouts]
 
 
 def check_same_task(task: Task, values: dict[str, Any]) -> None:

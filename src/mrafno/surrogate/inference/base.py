@@ -181,7 +181,8 @@ class Surrogate(abc.ABC):
         self.shift = found.shift()
         self.out_of_fold_count, self.coverage = found.coverage(self.shift)
         loss = float(np.mean(history.losses[-1]))
-        return Fit(loss, found.error(), self.shift, tuple(history.events), history, found.bound())
+        errors = tuple(tuple(map(float, found.errors(level))) for level in range(self.domain.levels))
+        return Fit(loss, found.error(), self.shift, tuple(history.events), history, errors)
 
     @abc.abstractmethod
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:
@@ -315,7 +316,7 @@ class Surrogate(abc.ABC):
             raise SurrogateError("surrogate: it has not been fitted. Call fit first, or load a checkpoint.")
         f = self.inputs(f, level, parameters=parameters, grid=grid)
         level = self.domain.levels - 1 if level is None else level
-        grid = grid or Grid(f.shape[2:], self.domain.grids[level].layout)
+        grid = grid or self.domain.grids[level].resized(f.shape[2:])
         if grid.shape != f.shape[2:]:
             raise SurrogateError(f"surrogate: inputs of shape {f.shape} are not on the given grid {grid.shape}.")
         # The embedding of a level without examples is untrained: the nearest coarser trained level replaces it.

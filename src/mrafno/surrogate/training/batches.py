@@ -31,7 +31,7 @@ def domain_mesh(domain: Domain, level: int, padding: float = DEFAULT_PADDING) ->
 
 def periods(domain: Domain, padding: float) -> list[float]:
     """The Fourier period of each axis: 1 if it is periodic, ``padding`` if not."""
-    return [1.0 if layout == "periodic" else padding for layout in domain.grids[0].layout]
+    return [1.0 if periodic else padding for periodic in domain.grids[0].periodic]
 
 
 class Batches:
