@@ -79,7 +79,7 @@ def predict_file(
     doubts = _warnings(surrogate, f, run)
     if run is None and is_run(folder):
         doubts.append("the run's ledger is damaged, so its measured error is not known: see `mrafno check`.")
-    prediction = surrogate.predict(f, level)
+    prediction = surrogate.predict(f, level, check=False)
     file = io.BytesIO()
     np.savez(file, mean=prediction.mean, std=prediction.std)
     write_file(out, file.getvalue())
@@ -98,15 +98,8 @@ def predict_file(
 
 def _warnings(surrogate: Surrogate, f: Array, run: RunReader | None) -> list[str]:
     """Reasons why predictions of these inputs, or their std, may be unreliable."""
-    said = []
-    normaliser, coarsest = surrogate.normaliser, surrogate.domain.grids[0].shape
-    if normaliser is not None:
-        reach, seen = float(np.abs(normaliser.inputs(f)).max(initial=0.0)), _input_range(normaliser, run)
-        if reach > _FAR * seen:
-            said.append(
-                f"inputs lie up to {reach:.3g} standard deviations from the mean of the training inputs, which reach "
-                f"about {seen:.2g}: the surrogate extrapolates."
-            )
+    said = surrogate.unlike(f) if surrogate.seen is not None else _far(surrogate, f, run)
+    coarsest = surrogate.domain.grids[0].shape
     if any(n < least for n, least in zip(f.shape[2:], coarsest, strict=True)):
         found, least = mesh_name(f.shape[2:]), mesh_name(coarsest)
         said.append(f"a grid of {found} points is coarser than the coarsest training grid ({least}).")
@@ -115,6 +108,20 @@ def _warnings(surrogate: Surrogate, f: Array, run: RunReader | None) -> list[str
             f"std is calibrated on {counted(surrogate.out_of_fold_count, 'example')}, which is too few to rely on it."
         )
     return said
+
+
+def _far(surrogate: Surrogate, f: Array, run: RunReader | None) -> list[str]:
+    """The same of a checkpoint of version 0.1 or 0.2, which does not know the inputs that it was trained on."""
+    normaliser = surrogate.normaliser
+    if normaliser is None:
+        return []
+    reach, seen = float(np.abs(normaliser.inputs(f)).max(initial=0.0)), _input_range(normaliser, run)
+    if reach <= _FAR * seen:
+        return []
+    return [
+        f"inputs lie up to {reach:.3g} standard deviations from the mean of the training inputs, which reach about "
+        f"{seen:.2g}: the surrogate extrapolates."
+    ]
 
 
 def _input_range(normaliser: Normaliser, run: RunReader | None) -> float:

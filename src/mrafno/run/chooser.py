@@ -130,7 +130,7 @@ class Chooser:
             errors=tuple(self._past.errors),
             budget=budget,
             targets=targets,
-            predictor=lambda rows, level: surrogate.predict(self._scored()[rows], level, grid=self.grid),
+            predictor=lambda rows, level: surrogate.predict(self._scored()[rows], level, grid=self.grid, check=False),
             feature_map=lambda rows, level: surrogate.features(self._scored()[rows], level, grid=self.grid),
             pool_grams=grams,
         )

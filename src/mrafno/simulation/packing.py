@@ -1,6 +1,5 @@
 """Tasks on their way to another process."""
 
-import contextlib
 import copy
 import pickle
 from dataclasses import dataclass
@@ -42,8 +41,8 @@ def pack_task(task: Task) -> PackedTask:
 
     What a module defines is pickled by its name. So is what the running script defines: the other process imports the
     script, as ``multiprocessing`` does, so what the script *does* must be under ``if __name__ == "__main__":``.
-    A lambda, a nested function and what was typed into a notebook have no such name; they are pickled by value if the
-    package cloudpickle is installed (Dask depends on it).
+    A lambda, a nested function and what was typed into a notebook have no such name; they are pickled by value, with
+    cloudpickle.
     """
     task = without_candidates(task)
     try:
@@ -60,13 +59,18 @@ def pack_task(task: Task) -> PackedTask:
 
 
 def _packed_by_value(task: Task, why: str) -> PackedTask:
-    with contextlib.suppress(Exception):  # not installed, or not able to pickle it either
+    advice = ""
+    try:
         from cloudpickle import dumps  # type: ignore[import-untyped]
 
         return PackedTask(task.name, dumps(task), {})
+    except ImportError:
+        advice = "Install cloudpickle (pip install cloudpickle), or d"
+    except Exception as error:  # a person's object can raise anything
+        why = f"{type(error).__name__}: {error}"
     raise TaskError(
-        f"{task.name}: the task cannot be sent to another process because {why}. Define its function at the top level "
-        "of a module or script, or use neither workers nor a time limit nor isolation."
+        f"{task.name}: the task cannot be sent to another process because {why}. {advice or 'D'}efine its function at "
+        "the top level of a module or script, or use neither workers nor a time limit nor isolation."
     )
 
 
