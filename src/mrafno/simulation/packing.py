@@ -5,6 +5,7 @@ import pickle
 from dataclasses import dataclass
 from multiprocessing import current_process
 from multiprocessing.spawn import get_preparation_data, prepare
+from pathlib import Path
 from typing import Any
 
 from mrafno.errors import TaskError
@@ -53,7 +54,8 @@ def pack_task(task: Task) -> PackedTask:
         return PackedTask(task.name, data, {})
     known = get_preparation_data("simulation").items()
     script = {name: str(value) for name, value in known if name in ("init_main_from_name", "init_main_from_path")}
-    if not script:
+    place = script.get("init_main_from_path")
+    if not script or (place is not None and not Path(place).is_file()):  # what was typed, or came through a pipe
         return _packed_by_value(task, "a part of it is defined in an interactive session")
     return PackedTask(task.name, data, script)
 

@@ -147,19 +147,8 @@ class Surrogate(abc.ABC):
         settings = self.policy.settings(kind if warm else "scratch", self.training, data.sizes)
         if iterations is not None:
             settings = settings.changed(iterations=iterations)
-        before = {
-            name: getattr(self, name)
-            for name in (
-                "normaliser",
-                "shift",
-                "out_of_fold_count",
-                "coverage",
-                "trained_levels",
-                "seen",
-                "fits",
-                *self.stacks,
-            )
-        }
+        names = ("normaliser", "shift", "out_of_fold_count", "coverage", "trained_levels", "seen", "fits", *self.stacks)
+        before = {name: getattr(self, name) for name in names}
         try:
             return self._fit_and_calibrate(data, settings, warm, watch)
         except BaseException:
