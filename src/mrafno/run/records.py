@@ -108,7 +108,7 @@ class Evaluation:
 
 
 def printable_values(values: Any) -> Any:
-    """JSON values with all their texts printable."""
+    """JSON values with all their texts printable: those of somebody else may command a terminal."""
     if isinstance(values, str):
         return printable(values)
     if isinstance(values, dict):
