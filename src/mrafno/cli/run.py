@@ -144,7 +144,8 @@ def _created(values: dict[str, Any]) -> "Run":
     begun = config.pick(values, ["seed", "examples", *config.run_settings()])
     task = source.load(by_value="dask" in values)
     loaded = [callback.load() for callback in callbacks]
-    it = Run.create(values["out"], task, method.load(), callbacks=loaded, **begun)
+    device = values.get("device", "auto")
+    it = Run.create(values["out"], task, method.load(), callbacks=loaded, device=device, **begun)
     try:
         kept = config.pick(values, config.GOALS | config.SIMULATIONS)
         write_call(it.ledger.folder, Call(source, kept, method if method.is_code else None, callbacks))
@@ -179,7 +180,7 @@ def open_run(folder: Path, call: "Call", last: "Call") -> "Run":
     callbacks = [callback.load() for callback in call.callbacks]
     # A built-in task comes from the ledger, which knows its meshes and costs.
     own = task if call.source is not None and (call.source.is_code or call.source is not last.source) else None
-    it = Run.open(folder, own, method=method, callbacks=callbacks)
+    it = Run.open(folder, own, method=method, callbacks=callbacks, device=call.values.get("device", "auto"))
     if isinstance(it.task, ExternalTask):
         it.close()
         raise RunError(

@@ -30,6 +30,7 @@ from mrafno.run.state import Evaluation, QueryRecord, RunState, Training
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.query import Query
 from mrafno.storage.ledger import Ledger
+from mrafno.surrogate.devices import check_device
 from mrafno.tasks.base import Task
 from mrafno.tasks.stored import check_same_task, task_as_json, task_from_json
 
@@ -95,6 +96,7 @@ class Run:
         """
         Ledger(path).check_new()
         check_costs(task)
+        check_device(device)
         chosen = RunSettings.of(**settings)
         known = get_method(method) if isinstance(method, str) else method
         if not isinstance(known, Method):
@@ -153,6 +155,7 @@ class Run:
             brief: say that the run is held for a moment only: others wait for it in any case.
             callbacks, device: as of :meth:`create`.
         """
+        check_device(device)
         ledger = Ledger.open(path, write=write, wait=wait, brief=brief)
         try:
             state = RunState.of(ledger.events)
