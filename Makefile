@@ -21,7 +21,7 @@ OLDEST_STAMP := $(OLDEST_VENV)/.torch-$(TORCH)
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup bench-soak test-torch-oldest browser bench-limit bench-spread bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction bench-3d test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
+.PHONY: help setup reliability test-properties test-slurm bench-soak test-torch-oldest browser bench-limit bench-spread bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction bench-3d test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -57,6 +57,18 @@ test: $(STAMP) browser  ## run the fast tests
 
 test-slow: $(STAMP)  ## run the tests marked slow
 	$(BIN)/pytest -m slow
+
+test-properties: $(STAMP)  ## thousands of random sequences of asks, answers, leases, kills, second writers and damage
+	MRAFNO_SEQUENCES=$(or $(SEQUENCES),3000) $(BIN)/pytest tests/run/test_properties.py -s
+
+test-slurm: $(STAMP)  ## runs as jobs of a Slurm that is installed (as root) and started on this machine
+	@command -v slurmctld slurmd sbatch munged > /dev/null || { apt-get update --quiet=2; \
+		DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends \
+		slurmctld slurmd slurm-client munge; }
+	$(BIN)/pytest -m slow tests/test_slurm.py -s
+
+reliability: $(STAMP)  ## run the tests of docs/reliability.md and write its figures
+	$(BIN)/python docs/machinery/reliability.py
 
 lint: $(STAMP)  ## style, imports between rooms, types
 	$(BIN)/ruff check .

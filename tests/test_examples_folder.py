@@ -56,6 +56,14 @@ def test_extensions_from_outside(name, first, last):
     assert re.fullmatch(rf"\[?{last}\]?", lines[1])
 
 
+def test_table():
+    """The method of this package has the lower error on a table of which the fine mesh lacks two thirds."""
+    *reasons, first, second = run("table.py").splitlines()
+    assert reasons == ["mra-auto finished 8 steps", "random-mix finished 8 steps"]
+    errors = [float(re.fullmatch(r"\S+ at cost \d+: relative error (0\.\d+)", line)[1]) for line in (first, second)]
+    assert errors[0] < errors[1] < 0.5
+
+
 def test_callback():
     rows = [line.split(",") for line in run("callback.py").splitlines()]
     assert [tuple(row[:2]) for row in rows] == [("0", "0.0"), ("2", "2.0"), ("4", "4.0")]

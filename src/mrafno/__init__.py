@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mrafno.surrogate import Ensemble, Surrogate, input_channels
     from mrafno.surrogate.prediction import Prediction
     from mrafno.surrogate.spec import SurrogateSpec
-    from mrafno.tasks import CommandTask, FunctionTask, Task, get_task
+    from mrafno.tasks import CommandTask, FunctionTask, TableTask, Task, get_task
 
 __all__ = [
     "METHODS",
@@ -44,6 +44,7 @@ __all__ = [
     "RunSettings",
     "Surrogate",
     "SurrogateSpec",
+    "TableTask",
     "Task",
     "__version__",
     "from_points",
@@ -65,7 +66,7 @@ _MODULES = {
     "surrogate": ("Ensemble", "Surrogate", "input_channels"),
     "surrogate.prediction": ("Prediction",),
     "surrogate.spec": ("SurrogateSpec",),
-    "tasks": ("CommandTask", "FunctionTask", "Task", "get_task"),
+    "tasks": ("CommandTask", "FunctionTask", "TableTask", "Task", "get_task"),
 }
 __getattr__, __dir__ = lazy_exports(
     __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}

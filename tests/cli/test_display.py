@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from mrafno.analysis.estimate import Estimate
 from mrafno.cli import display
 from mrafno.cli.display import JsonDisplay, LineDisplay, LiveDisplay, Snapshot
 from mrafno.run.settings import RunSettings
@@ -46,6 +47,7 @@ class Story:
             step=0,
             loss=1.0,
             out_of_fold_error=error,
+            estimate=error and Estimate(error, error / 2, 2 * error, 9, 20, 0.1, 100).as_json(),
             shift=0.0,
             seconds=60.0,
             prequential_errors={},
@@ -66,7 +68,7 @@ def story():
     story.tells("t0", 8.0)
     story.trains(0.5)
     story.trains(None)
-    story.trains(0.3)
+    story.trains(0.4)
     story.measures(0, 0.0)
     story.asks("q1", "pool", 1, 1)
     story.tells("q1", 8.5)

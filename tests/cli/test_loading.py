@@ -58,7 +58,7 @@ def test_a_built_in_task():
 
 def test_a_misspelt_task():
     known = "burgers, darcy, darcy3, diffusion, navier-stokes, burgers-parameters, diffusion3d"
-    forms = "Give the name of a problem (see `mrafno tasks`), FILE.py:NAME or package.module:NAME."
+    forms = "Give a problem's name (see `mrafno tasks`), FILE.py:NAME, package.module:NAME or a table, .npz or .h5."
     assert said("burger") == f"unknown task 'burger'. Did you mean 'burgers'? {forms}"
     assert said("heat") == f"unknown task 'heat'. The known ones are {known}. {forms}"
 
@@ -124,7 +124,7 @@ def test_a_file_without_a_name(file):
 
 def test_a_file_that_is_missing(tmp_path):
     path = tmp_path / "none.py"
-    assert said(f"{path}:task").startswith(f"task '{path}:task': there is no file {path}. Give the name of a problem")
+    assert said(f"{path}:task").startswith(f"task '{path}:task': there is no file {path}. Give a problem's name")
 
 
 def test_missing_names(file):

@@ -64,9 +64,10 @@ def reports(tmp_path_factory):
 
 
 @pytest.mark.parametrize("manner", ["time", "file"])
-def test_a_driver_that_is_killed_and_resumed_ends_where_it_would_have(reports, manner):
+def test_a_driver_that_is_killed_and_resumed_ends_where_it_would_have(reports, manner, record_property):
     """With SIGKILL, at random times (training, choosing, simulating) or in the middle of a write to the disk."""
     check(reports[manner], 10)
+    record_property("kills", reports[manner]["deaths"])
 
 
 def test_ctrl_c_stops_a_driver_in_time_and_it_ends_where_it_would_have(reports):
@@ -78,12 +79,13 @@ def test_ctrl_c_stops_a_driver_in_time_and_it_ends_where_it_would_have(reports):
 @pytest.mark.slow
 @pytest.mark.parametrize("manner", ["time", "file", "interrupt"])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_forty_deaths(tmp_path, manner, workers):
+def test_forty_deaths(tmp_path, manner, workers, record_property):
     """In this process, and with a pool, whose workers go on when their driver is dead."""
     settings = {"batch": 2} if workers or manner == "file" else {"refit_growth": 0.5, "update_every": 2}
     job = {"deaths": 40, "manner": manner, "workers": workers, "settings": settings}
     report = tormented(tmp_path, run=job)["run"]
     check(report, 40, workers or 1)
+    record_property("kills", report["deaths"])
     assert len(report["phases"]) > 1
 
 

@@ -1,6 +1,5 @@
 """Where a run's inputs come from and stay, and that others are noticed when it goes on."""
 
-import logging
 import os
 import shutil
 
@@ -8,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
-from mrafno.errors import RunError, TaskError
+from mrafno.errors import MrafnoWarning, RunError, TaskError
 from mrafno.run import Run
 from mrafno.run.reader import RunReader
 from tests import runs
@@ -118,15 +117,14 @@ def test_a_function_that_draws_something_else_is_told_so(tmp_path, draw, told):
 # How many.
 
 
-def test_all_inputs_that_are_given_are_kept_by_default(tmp_path, caplog):
-    with caplog.at_level(logging.WARNING), runs.create(tmp_path / "all", task=runs.tiny(n=1500), pool=None) as run:
+def test_all_inputs_that_are_given_are_kept_by_default(tmp_path, recwarn):
+    with runs.create(tmp_path / "all", task=runs.tiny(n=1500), pool=None) as run:
         assert len(run.inputs.pool) == 1500 - 6 - 4
         assert RunReader(tmp_path / "all").pool == 1490
-    assert not caplog.messages
-    with caplog.at_level(logging.WARNING), runs.create(tmp_path / "some", task=runs.tiny(n=30), pool=12) as run:
+    assert not recwarn.list
+    told = "of 30 inputs 6 are initial and 4 test examples; of the other 20 the setting pool=12 keeps 12"
+    with pytest.warns(MrafnoWarning, match=told), runs.create(tmp_path / "some", task=runs.tiny(n=30), pool=12) as run:
         assert len(run.inputs.pool) == 12
-    [message] = caplog.messages
-    assert "of 30 inputs 6 are initial and 4 test examples; of the other 20 the setting pool=12 keeps 12" in message
 
 
 # Candidates that are added.

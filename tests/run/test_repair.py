@@ -91,7 +91,8 @@ def test_an_intact_run_of_any_version_is_found_intact(folder, tmp_path):
     ["ledger.jsonl", "ledger.copy.jsonl", "arrays/inputs.npy", "arrays/000000.pack", "surrogate/surrogate.json",
      "surrogate/weights-*", "inbox/*.msg", "spool/*.npy", "spool/*.json", "asked/*.npy"],
 )  # fmt: skip
-def test_any_damaged_file(folder, original, file, how):
+def test_any_damaged_file(folder, original, file, how, record_property):
+    record_property("damaged files", 1)
     [path] = [path for path in folder.glob(file) if path.is_file()]
     rng = np.random.default_rng(sum(map(ord, file + how)))
     before = contents(original)
@@ -123,8 +124,9 @@ def test_any_damaged_file(folder, original, file, how):
 
 @pytest.mark.parametrize("line", range(0, 24, 3))
 @pytest.mark.parametrize("copy", [True, False])
-def test_any_damaged_line(folder, original, line, copy):
+def test_any_damaged_line(folder, original, line, copy, record_property):
     """With the copy it is restored to the last bit; without, what it recorded is lost, and nothing else."""
+    record_property("damaged lines", 1)
     path = folder / "ledger.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     before, whole = contents(original), path.read_bytes()

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from mrafno.analysis.estimate import Estimate
 from mrafno.errors import LedgerError
 from mrafno.run import Run
 from mrafno.run.recorder import Recorder
@@ -165,16 +166,24 @@ def test_a_choice_that_failed_is_made_anew_under_its_number():
     assert replayed(asked(4, 5, 6), told(0), failed(1), told(2)).next_steps(3) == [2, 4, 5]
 
 
-def test_the_bound_is_the_median_of_five_and_none_without():
-    def fits(*bounds):
-        return [("trained", {**trained()[1], "out_of_fold_bound": bound}) for bound in bounds]
+def test_the_estimate_is_of_the_last_fit_and_the_bound_of_the_last_two():
+    def fits(*highs):
+        found = [high and Estimate(high / 2, high / 4, high, 5, 20, 0.1, 100).as_json() for high in highs]
+        return [("trained", {**trained()[1], "estimate": estimate}) for estimate in found]
 
-    assert replayed(*fits(5, 4, 3, 2)).bound is None
-    assert replayed(*fits(9, 5, 1, 4, 2, 3)).bound == 3
-    assert replayed(*fits(9, 5, None, 4, 2, 3)).bound is None
-    assert replayed(*fits(None, 5, 1, 4, 2, 3)).bound == 3
-    # As ledgers were before there was one.
-    assert replayed(*[trained()] * 5).bound is None
+    state = replayed(*fits(9, 5, 4))
+    assert (state.estimate, state.bound) == (2, 5)
+    assert state.error_estimate == Estimate(2, 1, 4, 5, 20, 0.1, 100)
+    assert replayed(*fits(4)).bound is None
+    for last in ([None], [5, None], [None, None]):
+        state = replayed(*fits(*last))
+        assert (state.estimate, state.bound, state.error_estimate) == (None, None, None)
+
+
+def test_ledgers_of_earlier_versions_have_no_estimate():
+    old = ("trained", {**trained()[1], "out_of_fold_error": 0.1, "out_of_fold_bound": 0.2})
+    assert replayed(old, old).estimate is None
+    assert replayed(old).trainings[0].out_of_fold_error == 0.1
 
 
 def test_a_run_is_stopped_until_something_happens():

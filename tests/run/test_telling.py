@@ -172,7 +172,10 @@ def crowd(folder, tellers, seed):
     return json.loads(done.stdout)
 
 
-def check_crowd(report, folder, least_killed):
+def check_crowd(report, folder, least_killed, record_property):
+    record_property("writers", report["queries"])
+    record_property("kills", report["killed"])
+    record_property("acknowledged", len(report["acknowledged"]))
     assert report["killed"] >= least_killed
     with Run.open(folder, runs.tiny(n=report["queries"] + 20)) as run:
         told = [event.data["id"] for event in run.ledger.events if event.kind == "told"]
@@ -186,16 +189,16 @@ def check_crowd(report, folder, least_killed):
         assert RunReader(folder).untaken == []
 
 
-def test_twenty_processes_tell_at_once_and_are_killed_at_random(tmp_path):
+def test_twenty_processes_tell_at_once_and_are_killed_at_random(tmp_path, record_property):
     report = crowd(tmp_path / "run", 20, seed=1)
-    check_crowd(report, tmp_path / "run", 1)
+    check_crowd(report, tmp_path / "run", 1, record_property)
     # Nobody was refused: whoever was not killed was acknowledged.
     assert len(report["acknowledged"]) + report["killed"] >= 20
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_two_hundred_processes_tell_at_once_and_are_killed_at_random(tmp_path, seed):
+def test_two_hundred_processes_tell_at_once_and_are_killed_at_random(tmp_path, seed, record_property):
     report = crowd(tmp_path / "run", 200, seed=seed)
-    check_crowd(report, tmp_path / "run", 20)
+    check_crowd(report, tmp_path / "run", 20, record_property)
     print(len(report["acknowledged"]), "acknowledged,", report["killed"], "killed")

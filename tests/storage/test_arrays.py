@@ -45,10 +45,11 @@ def test_integers_become_floats_and_other_things_are_refused(tmp_path):
                 ledger.write_array("b", values)
 
 
-def test_a_changed_byte_in_an_array_is_found_and_other_arrays_stay_readable(tmp_path):
+def test_a_changed_byte_in_an_array_is_found_and_other_arrays_stay_readable(tmp_path, record_property):
     with Ledger.create(tmp_path) as ledger:
         first, second = ledger.write_array("first", np.arange(3.0)), ledger.write_array("second", np.arange(4.0))
         content = (tmp_path / first.file).read_bytes()
+        record_property("changed bytes", len(content))
         for position in range(len(content)):
             (tmp_path / first.file).unlink()
             (tmp_path / first.file).write_bytes(changed(content, position, lambda byte: byte ^ 4))

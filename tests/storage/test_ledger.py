@@ -569,11 +569,12 @@ CHANGES = {
     ("line", "change"),
     [(3, "flipped"), (3, "one bit"), (3, "zero"), (3, "line end"), (1, "flipped"), (5, "zero"), (6, "flipped")],
 )
-def test_a_changed_byte_is_found_and_the_rest_stays_readable(tmp_path, line, change):
+def test_a_changed_byte_is_found_and_the_rest_stays_readable(tmp_path, line, change, record_property):
     """Each byte of a line in turn."""
     events = filled(tmp_path)
     lines = lines_of(tmp_path)
     start = len(b"".join(lines[: line - 1]))
+    record_property("changed bytes", len(lines[line - 1]))
     for position in range(start, start + len(lines[line - 1])):
         damaged = changed(b"".join(lines), position, CHANGES[change])
         put(tmp_path, damaged)

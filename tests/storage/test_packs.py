@@ -54,10 +54,11 @@ def test_a_pack_has_a_bounded_size_and_files_are_few(ledger, monkeypatch):
         np.testing.assert_array_equal(ledger.read_array(file), some(seed=number // 5)[number % 5])
 
 
-def test_a_changed_byte_damages_one_array_only(ledger):
+def test_a_changed_byte_damages_one_array_only(ledger, record_property):
     files = ledger.pack_arrays(some())
     path = ledger.folder / files[0].file
     content = path.read_bytes()
+    record_property("changed bytes", len(range(0, len(content), 7)))
     for position in range(0, len(content), 7):
         path.write_bytes(content[:position] + bytes([content[position] ^ 4]) + content[position + 1 :])
         for file in files:

@@ -46,7 +46,7 @@ def test_an_intact_ledger_has_no_faults(folder):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_any_damage_of_the_ledger_is_found_and_undone_bit_for_bit(folder, seed):
+def test_any_damage_of_the_ledger_is_found_and_undone_bit_for_bit(folder, seed, record_property):
     rng = np.random.default_rng(seed)
     content = ledger_of(folder).read_bytes()
     lines = content.splitlines(keepends=True)
@@ -63,6 +63,7 @@ def test_any_damage_of_the_ledger_is_found_and_undone_bit_for_bit(folder, seed):
         b"",
         lines[0] + encode_line(1, 1, "told", {"query": "another"}, b"0" * 16) + b"".join(lines[2:]),
     ]
+    record_property("damaged ledgers", len(damaged) + 1)
     for one in damaged:
         ledger_of(folder).write_bytes(one)
         found = salvage(folder)

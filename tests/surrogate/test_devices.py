@@ -87,8 +87,16 @@ def test_a_training_step_is_on_the_device(dim, loss):
     masks = [torch.ones(2, 1, 32, device="meta")] * 4
     network_objective(network, batches, loss, lambda n: masks)().sum().backward()
     assert {parameter.grad.device.type for parameter in network.parameters()} == {"meta"}
+
+
+@pytest.mark.parametrize("stencil_radius", [0, 1])
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_predictions_and_features_are_on_the_device(dim, stencil_radius):
+    """By matrix products, and by fast transforms, which need a uniform grid."""
+    domain = small_surrogates.DOMAINS[dim]
+    network = MemberFNO(network_preset("fast", domain, stencil_radius=stencil_radius, modes=(2,) * dim), 2).to("meta")
     uniform = Mesh(((0.0, 0.2, 0.4, 0.6, 0.8),) * dim, (1.0,) * dim)
-    for mesh, transform in ((domain_mesh(domain, 1), False), (uniform, True)):
+    for mesh, transform in ((domain_mesh(domain, 1), False), (uniform, not stencil_radius)):
         for layer in network.layers:
             layer.fft = transform
         f = torch.empty(1, 2, domain.in_channels, *mesh.shape, device="meta")

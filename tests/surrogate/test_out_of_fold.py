@@ -1,14 +1,13 @@
 """What single networks say of the examples they left out."""
 
-import math
-
 import numpy as np
 import pytest
-from scipy.stats import norm, ttest_1samp
+from scipy.stats import norm
 
 from mrafno.data.dataset import Dataset
 from mrafno.grids import Domain, Grid, relative_l2
 from mrafno.surrogate import Ensemble
+from mrafno.surrogate import out_of_fold as out_of_fold_module
 from mrafno.surrogate.out_of_fold import OutOfFoldExamples
 from mrafno.surrogate.training.batches import folds
 
@@ -43,21 +42,13 @@ def test_errors_are_those_of_the_network_not_trained_on_the_example():
     assert len(expected) > 3
     np.testing.assert_allclose(out_of_fold.predict(surrogate).errors(1), expected, rtol=1e-6)
     assert fit.out_of_fold_error == pytest.approx(np.mean(expected), rel=1e-6)
-    interval = ttest_1samp(expected, 0.0, alternative="less").confidence_interval(0.95)
-    assert fit.out_of_fold_bound == pytest.approx(interval.high, rel=1e-6)
-
-
-@pytest.mark.parametrize("sizes", [(50, 2), (50, 0)])
-def test_too_few_examples_on_the_finest_level_have_no_bound(sizes):
-    """However many there are on a coarser level, whose error is different."""
-    _, fit, _ = fitted(sizes)
-    assert fit.out_of_fold_error > 0
-    assert math.isnan(fit.out_of_fold_bound)
+    assert fit.out_of_fold_errors[0] == ()
+    np.testing.assert_allclose(fit.out_of_fold_errors[1], expected, rtol=1e-6)
 
 
 def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
     """Out of fold, the variances of the noise, the spread and the network's own deviation from the mean add."""
-    surrogate, _, out_of_fold = fitted((50, 50))
+    surrogate, _, out_of_fold = fitted((0, 90))
     inside, m = {"0.5": [], "0.9": []}, 3
     for member, levels in enumerate(out_of_fold.rows):
         for level, rows in enumerate(levels):
@@ -73,6 +64,18 @@ def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
         assert surrogate.coverage[name] == pytest.approx(np.mean(shares), abs=1e-6)
     # The noise was fitted to these very examples, which are Gaussian: the intervals hold what they say.
     assert surrogate.coverage["0.9"] == pytest.approx(0.9, abs=0.05)
+
+
+def test_the_finest_level_weighs_as_much_as_all_others_in_the_calibration(monkeypatch):
+    """However few its examples are: intervals are wanted for its predictions."""
+    heard = []
+    monkeypatch.setattr(out_of_fold_module, "best_shift", lambda *parts: heard.append(parts) or 0.0)
+    for sizes in ((200, 10), (100, 0), (0, 10)):
+        fitted(sizes)
+    numbers = [[len(level) for level in residuals] for residuals, *_ in heard]
+    weights = [parts[3] for parts in heard]
+    assert np.dot(numbers[0][:1], weights[0][:1]) == pytest.approx(numbers[0][1] * weights[0][1])
+    assert weights[1:] == [[1.0], [1.0]]
 
 
 def test_without_out_of_fold_examples_there_is_no_coverage():

@@ -76,12 +76,20 @@ def test_every_example_counts_the_same_whatever_its_grid():
     assert abs(a - b) < 2e-3
 
 
+def test_a_weight_counts_as_repetition_does():
+    rng = np.random.default_rng(3)
+    one, other = rng.standard_normal((4, 8)), 3 * rng.standard_normal((12, 8))
+    noises, zeros = [np.ones(4), np.ones(12)], [np.zeros_like(one), np.zeros_like(other)]
+    repeated = [np.tile(one, (3, 1)), other], [np.ones(12), np.ones(12)], [np.tile(zeros[0], (3, 1)), zeros[1]]
+    assert abs(best_shift([one, other], noises, zeros, [3.0, 1.0]) - best_shift(*repeated)) < 2e-3
+
+
 def test_best_shift_stays_in_bounds_and_is_zero_without_data():
     nothing = np.zeros((0, 4))
     assert best_shift([], [], []) == 0.0
     assert best_shift([nothing], [np.zeros(0)], [nothing]) == 0.0
     ones, zeros = np.ones(3), np.zeros((3, 4))
     assert -3.01 < best_shift([zeros], [ones], [zeros]) < -2.99
-    assert 7.99 < best_shift([zeros + 1e30], [ones], [zeros]) < 8.01
+    assert 11.99 < best_shift([zeros + 1e30], [ones], [zeros]) < 12.01
     # With the spread alone explaining all, more noise is never better.
     assert best_shift([zeros + 1.0], [ones], [zeros + 1.0]) < -2.9

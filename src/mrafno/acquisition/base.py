@@ -90,6 +90,8 @@ class Context:
         errors: level and relative error of each chosen example, before the surrogate was trained on it, in order.
         budget: what may still be spent, None for no limit.
         targets: candidates that mean information averages over; None for those that remain.
+        available: which candidates can be simulated on which level, ``(pool, levels)``; None if all can. Scores of
+            others count as minus infinity.
     """
 
     candidates: Indices
@@ -104,6 +106,7 @@ class Context:
     errors: tuple[tuple[int, float], ...] = ()
     budget: float | None = None
     targets: Indices | None = None
+    available: NDArray[np.bool_] | None = None
     predictor: "Callable[[Indices, int], Prediction] | None" = field(default=None, repr=False)
     feature_map: Callable[[Indices, int], Array] | None = field(default=None, repr=False)
     pool_grams: "Callable[[], PoolGrams] | None" = field(default=None, repr=False)
@@ -184,9 +187,17 @@ def scorer(acquisition: Acquisition, context: Context, mesh_rule: MeshRule | Non
                 f"acquisition {acquisition.name!r}: score returned shape {scores.shape}, expected "
                 f"{(len(remaining), context.levels)} (candidates, levels)."
             )
+        available = None if context.available is None else context.available[remaining]
+        if available is not None:
+            scores[~available] = -np.inf
         if mesh_rule is None:
             return scores
         gains = _affordable(_gains(mesh_rule, here, chosen), context, chosen[pending:])
+        if available is not None:
+            left = available.any(axis=0)
+            if (gains[left] == -np.inf).all():  # the rule wants levels of which nothing is left
+                gains = _affordable(np.zeros(context.levels), context, chosen[pending:])
+            gains = np.where(left, gains, -np.inf)
         scores[:, np.arange(context.levels) != int(np.argmax(gains))] = -np.inf
         return scores
 

@@ -19,14 +19,15 @@ from typing import Any, Literal
 from mrafno.errors import MrafnoError, RunError, TaskError, hint
 from mrafno.run.callbacks import HOOKS
 from mrafno.run.methods import METHODS, Method, get_method
-from mrafno.tasks import TASKS, Task, get_task
+from mrafno.tasks import TASKS, TableTask, Task, get_task
+from mrafno.tasks.table_files import is_table
 
 What = Literal["task", "method", "callback"]
 
 #: Built-in names, where to find them listed, and how to make such an object.
 _NAMES: dict[What, tuple[str, ...]] = {"task": tuple(TASKS), "method": tuple(METHODS), "callback": ()}
 _FORMS: dict[What, str] = {
-    "task": "Give the name of a problem (see `mrafno tasks`), FILE.py:NAME or package.module:NAME.",
+    "task": "Give a problem's name (see `mrafno tasks`), FILE.py:NAME, package.module:NAME or a table, .npz or .h5.",
     "method": "Give the name of a built-in method (see --help), FILE.py:NAME or package.module:NAME.",
     "callback": "Give FILE.py:NAME or package.module:NAME.",
 }
@@ -42,7 +43,7 @@ class Source:
     """Where a task, a method or a callback comes from.
 
     Attributes:
-        text: a built-in name, ``/absolute/FILE.py:NAME``, or ``package.module:NAME``.
+        text: a built-in name, ``/absolute/FILE.py:NAME``, ``package.module:NAME``, or the file of a table.
         folder: searched first for a module.
         what: which of the three it is.
     """
@@ -56,6 +57,11 @@ class Source:
         """From the command line, without executing anything; a file must exist."""
         where, colon, name = text.rpartition(":")
         source = Source(text, None, what)
+        if source.is_table:
+            file = Path(text).expanduser().resolve()
+            if not file.is_file():
+                raise source.error(f"there is no file {file}. {_FORMS[what]}")
+            return Source(str(file), None, what)
         if not colon and _is_file(text):
             raise source.error(f"it is a file. Name the {what} in it, as in {text}:{what}.")
         if not colon:
@@ -79,7 +85,12 @@ class Source:
     @property
     def is_code(self) -> bool:
         """Whether loading it executes code outside of mrafno."""
-        return ":" in self.text
+        return ":" in self.text and not self.is_table
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a file with a table of simulations."""
+        return self.what == "task" and is_table(self.text)
 
     @property
     def place(self) -> Path | None:
@@ -93,6 +104,8 @@ class Source:
             by_value: pickle an object from a file with all its code, for workers of a cluster that do not have the
                 file. That needs cloudpickle, which Dask installs.
         """
+        if self.is_table:
+            return TableTask.load(self.text)
         if not self.is_code:
             return get_task(self.text) if self.what == "task" else get_method(self.text)
         where, _, name = self.text.rpartition(":")

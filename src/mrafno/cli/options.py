@@ -174,7 +174,8 @@ def checked_count(count: str) -> "Count":
 PLACE = (
     Flag(
         name="task", kind=str, argument=True, metavar="TASK", complete=complete_task,
-        help="A problem's name (see `mrafno tasks`), or FILE.py:NAME or package.module:NAME, where NAME is a task or a "
+        help="A problem's name (see `mrafno tasks`), a table (.npz, .h5), or FILE.py:NAME or package.module:NAME, "
+        "where NAME is a task or a "
         "function that returns one.",
     ),
     Flag(name="out", kind=Path, metavar="DIR", help="The new run's folder."),
@@ -192,7 +193,7 @@ GOALS = (
     ),
     Flag(
         name="target", kind=float, min=0, metavar="ERROR", panel=_GOAL,
-        help="Stop when the upper bound of the run's own error estimate is lower.",
+        help="Stop when the upper ends of the run's last two estimates of its error are lower.",
     ),
 )  # fmt: skip
 

@@ -179,7 +179,8 @@ def open_run(folder: Path, call: "Call", last: "Call") -> "Run":
     method = None if call.method is None else call.method.load()
     callbacks = [callback.load() for callback in call.callbacks]
     # A built-in task comes from the ledger, which knows its meshes and costs.
-    own = task if call.source is not None and (call.source.is_code or call.source is not last.source) else None
+    given = call.source
+    own = task if given is not None and (given.is_code or given.is_table or given is not last.source) else None
     it = Run.open(folder, own, method=method, callbacks=callbacks, device=call.values.get("device", "auto"))
     if isinstance(it.task, ExternalTask):
         it.close()

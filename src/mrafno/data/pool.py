@@ -1,7 +1,7 @@
 """The input functions of a run: those of its initial examples, its pool of candidates, and its test examples."""
 
-import logging
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrafno.data.cache import make_inputs
-from mrafno.errors import RunError
+from mrafno.errors import MrafnoWarning, RunError
 from mrafno.grids import Array
 from mrafno.tasks.base import Task
 from mrafno.tasks.candidates import CandidateTask
 from mrafno.tasks.rows import DrawnRows, JoinedRows, Rows, SelectedRows, blocks, select
-
-logger = logging.getLogger(__name__)
 
 #: Candidates of a task that can draw any number of inputs.
 ENDLESS_POOL = 990
@@ -56,12 +54,14 @@ class RunInputs:
 
     ``initial`` are those to be simulated, the coarsest level's first, see :meth:`PoolSizes.initial_levels`.
     ``imported`` are those that were simulated before, one array ``(n, in_channels, *level's grid)`` per level, or none.
+    ``available`` says which candidates can be simulated on which level, ``(pool, levels)``; None if all can.
     """
 
     initial: Array
     pool: Rows
     test: Array
     imported: tuple[Array, ...] = ()
+    available: NDArray[np.bool_] | None = None
 
     def of(self, kind: str, row: int) -> Array:
         """One input, ``(in_channels, *finest grid)``."""
@@ -92,7 +92,44 @@ def draw(task: Task, sizes: PoolSizes, seed: int, imported: Sequence[Array] = ()
             f"each of {task.levels} meshes), {sizes.test} test examples and a pool. Give more inputs, or lower "
             "initial or test."
         )
+    if task.available is not None:
+        return _from_table(task, rows, sizes, imported)
     return _divided(candidates, initial, sizes, imported)
+
+
+def _from_table(
+    task: CandidateTask, order: NDArray[np.int64], sizes: PoolSizes, imported: Sequence[Array]
+) -> RunInputs:
+    """Inputs of a table: each initial and test example has an output, and each candidate one on some level."""
+    available, finest = task.available, task.levels - 1
+    assert available is not None, "it is a table"
+    marked = task.test_rows
+    tests = [row for row in order[::-1] if available[row, finest]] if marked is None else list(marked)
+    if len(tests) < sizes.test:
+        raise RunError(
+            f"{task.name}: there are {len(tests)} rows for tests, test={sizes.test} asks for more. Lower test."
+        )
+    tests = tests[: sizes.test]
+    # Rows that are marked as tests are never trained on, however many are used.
+    rest = np.setdiff1d(order, tests if marked is None else marked)
+    rest = order[np.isin(order, rest)]
+    initial: list[int] = []
+    for level in replace(sizes, imported=tuple(map(len, imported))).initial_levels(task.levels):
+        free = rest[available[rest, level]]
+        if not len(free):
+            raise RunError(
+                f"{task.name}: there are too few rows with an output on level {level} for {sizes.initial} initial "
+                "examples. Lower initial or test."
+            )
+        # Of those that will do, one with the fewest outputs: the others serve on other levels too.
+        row = int(free[np.argmin(available[free].sum(axis=1))])
+        initial.append(row)
+        rest = rest[rest != row]
+    pool = rest[available[rest].any(axis=1)][: sizes.pool]
+    if not len(pool):
+        raise RunError(f"{task.name}: no rows are left for a pool. Lower initial or test.")
+    first, last = (np.asarray(task.inputs[np.array(rows, dtype=np.int64)]) for rows in (initial, tests))
+    return RunInputs(first, select(task.inputs, pool), last, tuple(imported), available[pool])
 
 
 def _endless(task: Task, sizes: PoolSizes, seed: int, imported: Sequence[Array], initial: int) -> RunInputs:
@@ -132,16 +169,17 @@ def _divided(f: Rows, initial: int, sizes: PoolSizes, imported: Sequence[Array])
 
 
 def check_pool(task: Task, sizes: PoolSizes, inputs: RunInputs) -> None:
-    """Log a warning if a setting keeps fewer candidates than were given."""
+    """Warn if a setting keeps fewer candidates than were given."""
     if not isinstance(task, CandidateTask) or task.inputs is None or len(inputs.pool) != sizes.pool:
         return
     given = len(task.inputs) - len(inputs.initial) - len(inputs.test)
     if given > len(inputs.pool):
-        logger.warning(
-            "%s: of %d inputs %d are initial and %d test examples; of the other %d the setting pool=%d keeps %d as "
-            "candidates. Leave pool out to keep all.",
-            task.name, len(task.inputs), len(inputs.initial), len(inputs.test), given, sizes.pool, len(inputs.pool),
-        )  # fmt: skip
+        text = (
+            f"{task.name}: of {len(task.inputs)} inputs {len(inputs.initial)} are initial and {len(inputs.test)} test "
+            f"examples; of the other {given} the setting pool={sizes.pool} keeps {len(inputs.pool)} as candidates. "
+            "Leave pool out to keep all."
+        )
+        warnings.warn(text, MrafnoWarning, stacklevel=5)
 
 
 def _part(f: Rows, start: int, stop: int) -> Rows:

@@ -130,6 +130,7 @@ class Chooser:
             errors=tuple(self._past.errors),
             budget=budget,
             targets=targets,
+            available=self.inputs.available,
             predictor=lambda rows, level: surrogate.predict(self._scored()[rows], level, grid=self.grid),
             feature_map=lambda rows, level: surrogate.features(self._scored()[rows], level, grid=self.grid),
             pool_grams=grams,

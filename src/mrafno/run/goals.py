@@ -22,7 +22,7 @@ class Goals:
         steps: chosen examples that the run has in all.
         budget: cost of the run in all; it is never exceeded.
         count: what the budget covers, see :mod:`mrafno.run.spending`.
-        target: relative error that the run's own estimate is below; see :attr:`RunState.bound`.
+        target: relative error that the run's own estimates are below; see :attr:`RunState.bound`.
     """
 
     steps: int | None = None

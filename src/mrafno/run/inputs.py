@@ -14,7 +14,7 @@ from mrafno.grids import Array
 from mrafno.run.recorder import Recorder, imported_inputs, pool_sizes
 from mrafno.run.state import RunState
 from mrafno.storage.large_arrays import map_array, write_blocks
-from mrafno.storage.layout import CHECKSUMS, INPUTS, candidates_array
+from mrafno.storage.layout import AVAILABLE, CHECKSUMS, INPUTS, candidates_array
 from mrafno.storage.ledger import Ledger
 from mrafno.tasks.base import Task, as_numbers
 from mrafno.tasks.candidates import CandidateTask
@@ -68,6 +68,8 @@ class InputStore:
                 )
         else:
             data["source"] = source
+        if found.available is not None:
+            data["available"] = self._write(AVAILABLE, found.available.astype(np.float64))
         if isinstance(task, CandidateTask) and task.digest is not None:
             data["checksums"] = self._write(CHECKSUMS, task.digest.checksums)
         recorder.record("inputs", **data)
@@ -77,6 +79,8 @@ class InputStore:
     def add(self, candidates: ArrayLike) -> int:
         """Add candidates ``(n, in_channels, *finest grid)`` to the pool; they are on disk before this is recorded."""
         task, tests = self.task, self.inputs.test
+        if self.inputs.available is not None:
+            raise RunError(f"run: {task.name} is a table, which has no output of other inputs. Make a larger table.")
         rows = _with_channel(candidates, task)
         if not len(rows):
             raise RunError("run: add_candidates got no candidates. Give (n, in_channels, *finest grid), n at least 1.")
@@ -155,6 +159,8 @@ def inputs_of(ledger: Ledger, state: RunState, task: Task) -> RunInputs:
         found = draw(task, sizes, state.seed, imported)
     else:
         found = unstacked(MappedRows(map_array(ledger.folder, state.inputs)), task, sizes, imported)
+    if state.available is not None:
+        found = replace(found, available=ledger.read_array(state.available).astype(bool))
     if not state.added:
         return found
     pool = JoinedRows([found.pool, *(MappedRows(map_array(ledger.folder, array)) for array in state.added)])

@@ -11,6 +11,7 @@ from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, grids_of, relative_l2
 from mrafno.run.answers import untaken
 from mrafno.run.inputs import inputs_of, pool_of, stored_inputs
+from mrafno.run.known import Known
 from mrafno.run.notes import Notes, read_notes
 from mrafno.run.progress import Progress, Standing, progress, standing
 from mrafno.run.recorder import pool_sizes
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from mrafno.tasks.base import Task
 
 
-class RunReader:
+class RunReader(Known):
     """What a run directory holds, as of the last :meth:`refresh`. One thread at a time.
 
     What stands in the ledger about the task (its name, meshes and costs) is enough for most of what people look at, so
@@ -54,7 +55,7 @@ class RunReader:
         self.count: Count = count
         self.folder = Path(path)
         self.ledger = Ledger.open(path, damaged=damaged)
-        self.state = RunState.of(self.ledger.events)
+        self._state = RunState.of(self.ledger.events)
         self._replayed = len(self.ledger.events)
         self._task: Task | None = None
         self._inputs: RunInputs | None = None
@@ -62,6 +63,11 @@ class RunReader:
         self._description = b""
         #: Why a checkpoint that is there cannot be used.
         self.trouble: str | None = None
+
+    @property
+    def state(self) -> RunState:
+        """What the ledger says."""
+        return self._state
 
     def refresh(self) -> bool:
         """Read what was recorded since; whether there was anything."""
@@ -71,7 +77,7 @@ class RunReader:
                 self.state.apply(event)
         else:
             # Something that was seen before is gone (see Ledger.refresh), or could not be applied the last time.
-            self.state = RunState.of(self.ledger.events)
+            self._state = RunState.of(self.ledger.events)
         changed = bool(fresh) or self._replayed != len(self.ledger.events)
         self._replayed = len(self.ledger.events)
         if any(event.kind == "candidates" for event in fresh):

@@ -1,8 +1,11 @@
 """What a ledger records: queries and what became of them, fits, measurements."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mrafno.analysis.estimate import Estimate
+from mrafno.errors import printable
 from mrafno.run.spending import Count, Spent
 from mrafno.storage.arrays import ArrayFile
 
@@ -61,8 +64,8 @@ class Training:
     """A fit: which queries it added, and how it ended.
 
     Its ``kind`` is that of :mod:`mrafno.surrogate.training.policy`. ``prequential_errors`` are
-    the relative errors on the added examples before the surrogate was trained on them. ``out_of_fold_bound`` is an
-    upper 95 % confidence bound of the mean out-of-fold error.
+    the relative errors on the added examples before the surrogate was trained on them. ``estimate`` is what the run
+    knew of its error then.
     """
 
     added: tuple[str, ...]
@@ -74,7 +77,7 @@ class Training:
     prequential_errors: dict[str, float]
     events: tuple[str, ...] = ()
     kind: Literal["scratch", "refit", "update"] = "refit"
-    out_of_fold_bound: float | None = None
+    estimate: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -95,3 +98,18 @@ class Evaluation:
     def cost_of(self, count: Count) -> float:
         """What had been spent by then, by a way of counting."""
         return self.cost if count == "chosen" else self.spent.counted(count)
+
+
+def printable_values(values: Any) -> Any:
+    """JSON values with all their texts printable."""
+    if isinstance(values, str):
+        return printable(values)
+    if isinstance(values, dict):
+        return {name: printable_values(value) for name, value in values.items()}
+    return [printable_values(value) for value in values] if isinstance(values, list) else values
+
+
+def check_amounts(cost: float, seconds: float | None) -> None:
+    """Raise ValueError for what no writer has written: JSON has numbers that Python reads as infinity."""
+    if not 0 <= cost < math.inf or not (seconds is None or 0 <= seconds < math.inf):
+        raise ValueError(f"a cost of {cost} or {seconds} seconds")

@@ -16,8 +16,10 @@ from mrafno.data.pool import RunInputs, draw
 from mrafno.errors import MrafnoWarning, RunError
 from mrafno.run.callbacks import Callbacks
 from mrafno.run.drive import drive
+from mrafno.run.estimation import ErrorEstimator
 from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
 from mrafno.run.inputs import check_created, stored_inputs
+from mrafno.run.known import Known
 from mrafno.run.loop import Watcher, silent
 from mrafno.run.methods import METHODS, Method, get_method, method_of_run
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
@@ -25,7 +27,7 @@ from mrafno.run.outcome import Outcome, figures
 from mrafno.run.recorder import Recorder, sizes_of
 from mrafno.run.session import Session
 from mrafno.run.settings import RunSettings
-from mrafno.run.spending import Count, Spent, check_count
+from mrafno.run.spending import Count, check_count
 from mrafno.run.state import Evaluation, QueryRecord, RunState, Training
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.query import Query
@@ -45,7 +47,7 @@ if TYPE_CHECKING:  # they import torch, which telling does not need
 logger = logging.getLogger(__name__)
 
 
-class Run:
+class Run(Known):
     """A run in a directory.
 
     Make one with :meth:`create` or :meth:`open`, not by its constructor, and close it, or use it as a context manager.
@@ -64,7 +66,8 @@ class Run:
         self.recorder = Recorder(ledger)
         self.task, self.method, self.writes = task, method, write
         self.session = Session(self.recorder, task)
-        self.trainer = Trainer(self.recorder, task, method, write=write, device=device)
+        estimator = ErrorEstimator(task, lambda: self.session.inputs)
+        self.trainer = Trainer(self.recorder, task, method, estimator, write=write, device=device)
         self.callbacks = Callbacks(self, callbacks)
         self.recorder.listeners.append(self.callbacks)
         self._chooser: Chooser | None = None
@@ -190,16 +193,6 @@ class Run:
     def state(self) -> RunState:
         """What was recorded so far."""
         return self.recorder.state
-
-    @property
-    def spent(self) -> Spent:
-        """What was spent so far: initial, chosen, test and failed simulations, and their total."""
-        return self.state.spent
-
-    @property
-    def settings(self) -> RunSettings:
-        """Settings that the run was created with."""
-        return self.state.settings
 
     @property
     def inputs(self) -> RunInputs:
@@ -330,8 +323,8 @@ class Run:
                 again makes the steps that are missing.
             budget: what the run may cost in all, first examples and earlier calls included; it is never exceeded.
             count: what the budget covers: ``total``, ``training`` or ``chosen``, see :mod:`mrafno.run.spending`.
-            target: relative error; the run ends when an upper 95 % bound of its own estimate is lower. The test
-                examples are not used for this.
+            target: relative error; the run ends when the upper ends of its last two estimates are lower. The
+                test examples are not used for this.
             executor: what runs simulations, or what makes such a thing again when its workers die; by default this
                 process, or, with two workers or more, a pool of processes on this machine.
             workers: processes of that pool; with an executor, simulations that run at a time in an asynchronous run.

@@ -3,20 +3,18 @@
 Everything that looks at a run reads this and nothing else; only :mod:`mrafno.run.recorder` writes.
 """
 
-import math
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from statistics import median
 from typing import Any
 
 from mrafno.analysis.curves import Curve
+from mrafno.analysis.estimate import Estimate
 from mrafno.errors import LedgerError, printable
 from mrafno.run.query_book import QueryBook
-from mrafno.run.records import Evaluation, Kind, QueryRecord, Status, Training
+from mrafno.run.records import Evaluation, Kind, QueryRecord, Status, Training, check_amounts, printable_values
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, Spending, Spent
+from mrafno.run.summary import summary
 from mrafno.storage.arrays import ArrayFile
 from mrafno.storage.ledger import Event
 from mrafno.storage.lock import LockState
@@ -29,8 +27,6 @@ _EARLIER_NAMES = {
     "held_in_bound": "out_of_fold_bound",
     "surprises": "prequential_errors",
 }
-#: Trainings whose out-of-fold errors the run's own estimate is the median of.
-_RECENT = 5
 
 
 @dataclass
@@ -51,6 +47,8 @@ class RunState:
     source: dict[str, Any] | None = None
     #: A checksum of each input that was given, in the order of the task.
     checksums: ArrayFile | None = None
+    #: Which candidates can be simulated on which level; None if all can.
+    available: ArrayFile | None = None
     #: How many candidates the run began with, where it was recorded, and those that were added.
     pool: int | None = None
     added: list[ArrayFile] = field(default_factory=list)
@@ -104,7 +102,7 @@ class RunState:
     def _created(self, at: float, **data: Any) -> None:
         self.created = at
         # Somebody else's run may have names and reasons that command a terminal.
-        self.task, self.method, self.seed = _printable(data["task"]), printable(data["method"]), data["seed"]
+        self.task, self.method, self.seed = printable_values(data["task"]), printable(data["method"]), data["seed"]
         self.settings = RunSettings.recorded(data["settings"])
         self.given = tuple(data.get("given", ()))
         self.own_method = data.get("own_method")
@@ -118,6 +116,8 @@ class RunState:
             self.inputs, self.damaged_inputs = ArrayFile.from_json(files["inputs"]), None
         if "checksums" in files:
             self.checksums = ArrayFile.from_json(files["checksums"])
+        if "available" in files:
+            self.available = ArrayFile.from_json(files["available"])
 
     def _candidates(self, at: float, *, inputs: dict[str, Any]) -> None:
         del at
@@ -152,7 +152,7 @@ class RunState:
         message: str | None = None,
     ) -> None:
         query = self.queries[id]
-        _check_amounts(cost, seconds)
+        check_amounts(cost, seconds)
         query.message, query.measured = message, len(self.evaluations)
         query.output, query.cost, query.seconds = ArrayFile.from_json(output), cost, seconds
         if repeats is None:
@@ -178,7 +178,7 @@ class RunState:
         seconds: float | None = None,
     ) -> None:
         query = self.queries[id]
-        _check_amounts(cost, seconds)
+        check_amounts(cost, seconds)
         query.message, query.cost, query.seconds = message, cost, seconds
         self._closed(id, status, reason, at)
 
@@ -202,6 +202,9 @@ class RunState:
         if "kind" not in data:  # version 0.1
             update, from_scratch = data.pop("brief", False), data.pop("anew", not self.trainings)
             data["kind"] = "update" if update else "scratch" if from_scratch else "refit"
+        data.pop("out_of_fold_bound", None)  # version 0.2
+        estimate = data.pop("estimate", None)
+        data["estimate"] = None if estimate is None else Estimate(**estimate)
         self.trainings.append(Training(added=tuple(added), events=tuple(events), **data))
         self.trained_on += added
         self.queries.train(added)
@@ -328,19 +331,23 @@ class RunState:
         return self.queries.counts(("initial", "pool"), levels, *statuses)
 
     @property
+    def error_estimate(self) -> Estimate | None:
+        """What the run knew of its error after the last fit; None while too little is known."""
+        return self.trainings[-1].estimate if self.trainings else None
+
+    @property
     def estimate(self) -> float | None:
-        """The run's own estimate of its error: the median of the last out-of-fold errors of single networks."""
-        errors = [t.out_of_fold_error for t in self.trainings[-_RECENT:] if t.out_of_fold_error is not None]
-        return median(errors) if errors else None
+        """The run's own estimate of its error; see :attr:`error_estimate`."""
+        return None if self.error_estimate is None else self.error_estimate.error
 
     @property
     def bound(self) -> float | None:
-        """What the run's own estimate would be if luck had been against it: the median of the last upper bounds.
+        """The larger upper end of the last two estimates' intervals; None without both.
 
-        None while the last few trainings do not all have one, so that no single lucky fit decides anything.
+        The error is below one of them with a probability of 95 %. One lucky fit among many is to decide nothing.
         """
-        bounds = [t.out_of_fold_bound for t in self.trainings[-_RECENT:] if t.out_of_fold_bound is not None]
-        return median(bounds) if len(bounds) == _RECENT else None
+        found = [t.estimate.high for t in self.trainings[-2:] if t.estimate is not None]
+        return max(found) if len(found) == 2 else None
 
     @property
     def measurements(self) -> list[Evaluation]:
@@ -397,64 +404,4 @@ class RunState:
 
     def as_json(self, lock: LockState = "free") -> dict[str, Any]:
         """What ``mrafno show --json`` prints."""
-        # As they were asked, but for those that were told after what was asked later had been told and measured.
-        told = sorted(self.of_kind("pool", "told"), key=lambda q: q.measured)
-        measured = {evaluation.step: evaluation for evaluation in self.evaluations}
-        steps, spent = [], Fraction(0)  # exact, as the sum of all is
-        for number, query in enumerate(told, 1):
-            spent += Fraction(query.cost)
-            evaluation = measured.get(number)
-            steps.append(
-                {
-                    "step": number,
-                    "query": query.id,
-                    "candidate": query.row,
-                    "level": query.level,
-                    "cost": query.cost,
-                    "accumulated_cost": float(spent),
-                    "total_cost": query.spent,
-                    "seconds": query.seconds,
-                    "metrics": evaluation.metrics if evaluation else None,
-                }
-            )
-        return {
-            "task": self.task["name"],
-            "method": self.method,
-            "seed": self.seed,
-            "state": self.activity(lock),
-            "settings": self.settings.as_json(),
-            "created": _iso(self.created),
-            "updated": _iso(self.last),
-            "accumulated_cost": self.cost,
-            "spent": self.spent.as_json(),
-            "initial_cost": math.fsum(q.cost for q in self.of_kind("initial", "told")),
-            "test_cost": math.fsum(q.cost for q in self.of_kind("test", "told")),
-            "initial_metrics": measured[0].metrics if 0 in measured else None,
-            "running": [q.id for q in self.running],
-            "failed": [
-                {"query": q.id, "reason": q.reason, "cost": q.cost, "seconds": q.seconds}
-                for q in self.queries.values()
-                if q.status == "failed"
-            ],
-            "warnings": list(self.warnings.values()),
-            "steps": steps,
-        }
-
-
-def _printable(values: Any) -> Any:
-    """JSON values with all their texts printable."""
-    if isinstance(values, str):
-        return printable(values)
-    if isinstance(values, dict):
-        return {name: _printable(value) for name, value in values.items()}
-    return [_printable(value) for value in values] if isinstance(values, list) else values
-
-
-def _check_amounts(cost: float, seconds: float | None) -> None:
-    """Raise ValueError for what no writer has written: JSON has numbers that Python reads as infinity."""
-    if not 0 <= cost < math.inf or not (seconds is None or 0 <= seconds < math.inf):
-        raise ValueError(f"a cost of {cost} or {seconds} seconds")
-
-
-def _iso(at: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+        return summary(self, lock)

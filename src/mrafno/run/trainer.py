@@ -18,6 +18,7 @@ import numpy as np
 from mrafno.data.dataset import Dataset
 from mrafno.errors import CheckpointError, RunError
 from mrafno.grids import Array, relative_l2
+from mrafno.run.estimation import LARGEST_ERROR, ErrorEstimator
 from mrafno.run.fit_curves import append_fit_curve
 from mrafno.run.methods import Method
 from mrafno.run.recorder import Recorder
@@ -38,8 +39,6 @@ logger = logging.getLogger(__name__)
 
 #: Seconds of training after which a checkpoint is worth writing.
 _CHECKPOINT_SECONDS = 30.0
-#: Larger relative errors only say that an output is close to zero.
-_LARGEST = 10.0
 
 
 class Trainer:
@@ -48,15 +47,24 @@ class Trainer:
     Args:
         recorder: where examples come from and events go to.
         task: the run's task.
+        estimator: estimates the error after each fit.
         method: None if the run's method is not built in and was not given: then nothing can be trained.
         write: whether checkpoints may be written.
         device: of the surrogate.
     """
 
     def __init__(
-        self, recorder: Recorder, task: Task, method: Method | None, *, write: bool = True, device: str = "auto"
+        self,
+        recorder: Recorder,
+        task: Task,
+        method: Method | None,
+        estimator: ErrorEstimator,
+        *,
+        write: bool = True,
+        device: str = "auto",
     ) -> None:
-        self.recorder, self.task, self.method, self.write, self.device = recorder, task, method, write, device
+        self.recorder, self.task, self.method, self.estimator = recorder, task, method, estimator
+        self.write, self.device = write, device
         self._surrogate: Surrogate | None = None
         self._examples: dict[str, tuple[Array, Array]] = {}
         self._test: tuple[Array, Array] | None = None
@@ -102,9 +110,10 @@ class Trainer:
         try:
             fit = self._fit(surrogate, ids, kind, watch)
             seconds = time.perf_counter() - started
+            estimate = self.estimator.estimate(surrogate, fit, self.state)
             self.recorder.record(
                 "trained", added=new, step=self.state.step, kind=kind, loss=_number(fit.loss), seconds=seconds,
-                out_of_fold_error=_number(fit.out_of_fold_error), out_of_fold_bound=_number(fit.out_of_fold_bound),
+                out_of_fold_error=_number(fit.out_of_fold_error), estimate=estimate and estimate.as_json(),
                 shift=fit.shift, prequential_errors=errors, events=list(fit.events),
             )  # fmt: skip
         except BaseException:
@@ -152,7 +161,7 @@ class Trainer:
                 mean = surrogate.predict(f, level).mean
                 assert surrogate.normaliser is not None, "a surrogate that predicts has one"
                 typical = surrogate.normaliser.typical_norm(y.shape[2:])
-                errors = np.fmin(relative_l2(mean, y, typical), _LARGEST)
+                errors = np.fmin(relative_l2(mean, y, typical), LARGEST_ERROR)
                 found.update(zip(here, map(float, errors), strict=True))
         return {id: found[id] for id in ids}
 

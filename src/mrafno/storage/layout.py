@@ -7,6 +7,7 @@
     lock                            the process that writes
     arrays/inputs.npy               all inputs of a task that is not built in, unless they are in a file of their own
     arrays/inputs-checksums.npy     a checksum of each input that was given
+    arrays/inputs-available.npy     which rows of a table have an output on which level
     arrays/candidates-000000.npy    candidates that were added to the pool
     arrays/000000.pack              inputs and outputs of queries, one after another; the ledger says where each is
     arrays/q000012-input.npy        the input of a query, in runs of versions before 0.3
@@ -57,8 +58,8 @@ REFUSED = "refused"
 
 #: Name of the array of all inputs.
 INPUTS = "inputs"
-#: Name of the array of their checksums.
-CHECKSUMS = "inputs-checksums"
+#: Names of the arrays of their checksums, and of which of them can be simulated on which level.
+CHECKSUMS, AVAILABLE = "inputs-checksums", "inputs-available"
 
 
 def candidates_array(number: int) -> str:

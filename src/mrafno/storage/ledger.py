@@ -18,7 +18,7 @@ import io
 import os
 import shlex
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -43,13 +43,9 @@ from mrafno.storage.layout import ARRAYS, LEDGER, LOCK
 from mrafno.storage.ledger_copy import LedgerCopy
 from mrafno.storage.lock import Lock
 from mrafno.storage.packs import pack_arrays
-
-_FORMAT = "mrafno run"
+from mrafno.storage.upgrades import FORMAT, UPGRADES, upgraded
 
 __all__ = ["UPGRADES", "Event", "Ledger"]
-
-#: For each older version a function that turns one of its events into one of the next version.
-UPGRADES: dict[int, Callable[[Event], Event]] = {}
 
 
 class Ledger:
@@ -88,7 +84,7 @@ class Ledger:
             data: of the first event, "created", in addition to ``format``, ``version`` and ``mrafno``.
         """
         ledger = cls(folder)
-        own = {"format": _FORMAT, "version": cls.VERSION, "mrafno": __version__}
+        own = {"format": FORMAT, "version": cls.VERSION, "mrafno": __version__}
         if names := sorted(own.keys() & data.keys()):
             raise LedgerError(f"run {folder}: the ledger itself records {', '.join(names)}. Choose other names.")
         line = ledger._encoded("created", {**own, **data})
@@ -281,7 +277,7 @@ class Ledger:
                 if last is not None:
                     notes.append(f"line {row} was read, but {fault}.")
             if event.number == 0 or version != self.VERSION:
-                event = self._checked(event, version, row)
+                event = upgraded(event, version, self.VERSION, f"{self._path}: line {row}")
             events.append(event)
             last, number = line[SUM], event.number
         whole = content[: len(content) - len(torn)]
@@ -290,26 +286,6 @@ class Ledger:
         self.events += events
         self.damage += notes
         return events
-
-    def _checked(self, event: Event, version: int, row: int) -> Event:
-        """The event, upgraded to this version."""
-        if event.number == 0 and (event.kind != "created" or event.data.get("format") != _FORMAT):
-            raise LedgerError(f"{self._path} is no ledger of mrafno. Give the folder of a run.")
-        if version > self.VERSION:
-            writer = f"mrafno {event.data['mrafno']}" if "mrafno" in event.data else "a newer mrafno"
-            raise LedgerError(
-                f"{self._path}: line {row} was written by {writer} in format {version}. This is mrafno {__version__}, "
-                f"which reads formats up to {self.VERSION}: upgrade it."
-            )
-        while version < self.VERSION:
-            if version not in UPGRADES:
-                raise LedgerError(
-                    f"{self._path}: line {row} is in format {version}, which mrafno {__version__} does not read. Use "
-                    "the mrafno that wrote it."
-                )
-            event = UPGRADES[version](event)
-            version += 1
-        return event
 
     def _damaged(self, row: int, fault: str) -> LedgerError:
         foreign = ", or the file is no ledger of mrafno" if row == 1 else ""

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 from torch import Tensor
 
 from mrafno.data.dataset import Dataset, Normaliser
@@ -23,8 +23,6 @@ from mrafno.surrogate.uncertainty import INTERVALS, best_shift
 
 #: Called with the finished share of the fit, the mean loss and the out-of-fold relative error (NaN without examples).
 Watch = Callable[[float, float, float], None]
-#: Smallest number of errors for a confidence bound of their mean.
-_BOUND_MINIMUM = 3
 #: Smallest number of iterations between two measurements of the out-of-fold error.
 _ITERATIONS_BETWEEN = 50
 
@@ -98,17 +96,6 @@ class OutOfFoldPredictions:
         """Mean relative L2 error of single networks on the finest level that has examples; NaN without any."""
         return float(self.errors(max(self.by_level)).mean()) if self.by_level else math.nan
 
-    def bound(self) -> float:
-        r"""Upper 95 % confidence bound (Student's t) of the mean error on the finest level; NaN for too few examples.
-
-        .. math:: \bar e + t_{0.95,\, n - 1}\, s / \sqrt n
-        """
-        found = self.errors(self.finest)
-        n = len(found)
-        if n < _BOUND_MINIMUM:
-            return math.nan
-        return float(found.mean() + stdtrit(n - 1, 0.95) * found.std(ddof=1) / math.sqrt(n))
-
     def errors(self, level: int) -> Array:
         """Relative L2 errors of single networks on the out-of-fold examples of a level, ``(n,)``."""
         if level not in self.by_level:
@@ -123,10 +110,16 @@ class OutOfFoldPredictions:
 
         With s the members' variance, a single member's residual has the variance :math:`\lambda + s` of the matched
         Gaussian plus that of its own deviation from the mean, :math:`s (M - 1) / M`.
+
+        Examples of the finest level together weigh as much as all others together: predictions of that level are what
+        the intervals are for, and its examples are few.
         """
         parts = list(self._residuals(0.0))
         residuals, noises, spreads = ([part[i] for part in parts] for i in range(3))
-        return best_shift(residuals, noises, spreads)
+        fine = len(self.by_level[self.finest].truth) if self.finest in self.by_level else 0
+        coarse = sum(map(len, residuals)) - fine
+        weights = [fine / coarse if fine and level != self.finest else 1.0 for level in self.by_level]
+        return best_shift(residuals, noises, spreads, weights)
 
     def coverage(self, shift: float) -> tuple[int, dict[str, float]]:
         """The number of examples, and the share of their values inside the central interval of each probability.

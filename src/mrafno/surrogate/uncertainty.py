@@ -6,6 +6,7 @@ only, as intervals at single points do.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -48,7 +49,11 @@ def marginal_nll(prediction: Prediction, truth: Array) -> Array:
 
 
 def best_shift(
-    residuals: list[Array], noises: list[Array], spreads: list[Array], bounds: tuple[float, float] = (-3.0, 8.0)
+    residuals: list[Array],
+    noises: list[Array],
+    spreads: list[Array],
+    weights: Sequence[float] | None = None,
+    bounds: tuple[float, float] = (-3.0, 12.0),
 ) -> float:
     r"""The shift of all log-variances that makes out-of-fold values most likely.
 
@@ -56,19 +61,19 @@ def best_shift(
         residuals: truth minus the mean of the network that was not trained on it, one array ``(n, d)`` per level.
         noises: the prediction's noise :math:`\lambda`, ``(n,)`` per level.
         spreads: variance that the residuals have beyond the noise, ``(n, d)`` per level.
-
-    Every example has the same weight, whatever its grid.
+        weights: of each example of a level, whatever its grid; None for the same.
     """
-    parts = [part for part in zip(residuals, noises, spreads, strict=True) if len(part[0])]
+    weights = [1.0] * len(residuals) if weights is None else weights
+    parts = [part for part in zip(residuals, noises, spreads, weights, strict=True) if len(part[0])]
     if not parts:
         return 0.0
 
     def cost(shift: float) -> float:
-        total, count = 0.0, 0
-        for residual, noise, spread in parts:
+        total, count = 0.0, 0.0
+        for residual, noise, spread, weight in parts:
             variance = spread + math.exp(shift) * noise[:, None]
-            total += float(np.sum(np.mean(np.log(variance) + residual**2 / variance, axis=1)))
-            count += len(residual)
+            total += weight * float(np.sum(np.mean(np.log(variance) + residual**2 / variance, axis=1)))
+            count += weight * len(residual)
         return total / count
 
     return float(minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-3}).x)

@@ -1,6 +1,7 @@
 """Problems: input functions, meshes, the cost of a solve on each mesh, and a solver.
 
-Seven ship with the package, and :class:`FunctionTask` and :class:`CommandTask` make a task of any simulator:
+Seven ship with the package, and :class:`FunctionTask` and :class:`CommandTask` make a task of any simulator,
+and :class:`TableTask` of simulations that exist already:
 
 ======================  ==========================  ==============================
 name                    input                       output
@@ -14,7 +15,7 @@ name                    input                       output
 ``diffusion3d``         source in a cube            concentration at t = 1
 ======================  ==========================  ==============================
 
-May import ``errors`` and ``grids``. A task knows nothing of runs or of files.
+May import ``errors`` and ``grids``. A task knows nothing of runs.
 """
 
 from mrafno.tasks.base import Task
@@ -28,6 +29,7 @@ from mrafno.tasks.diffusion3d import Diffusion3D
 from mrafno.tasks.function import FunctionTask
 from mrafno.tasks.navier_stokes import NavierStokes
 from mrafno.tasks.registry import TASKS, get_task
+from mrafno.tasks.table import TableTask
 
 __all__ = [
     "TASKS",
@@ -40,6 +42,7 @@ __all__ = [
     "Diffusion3D",
     "FunctionTask",
     "NavierStokes",
+    "TableTask",
     "Task",
     "get_task",
 ]

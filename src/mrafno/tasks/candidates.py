@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, TypedDict
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Interpolation, Layout, as_shapes
@@ -74,6 +74,10 @@ class CandidateTask(Task):
         version: any text; change it whenever the simulator would give other numbers. Without it results are not
             cached, because a changed simulator cannot be detected.
     """
+
+    #: Which inputs can be simulated on which level, ``(n, levels)``, and which are for tests; None if all, and if any.
+    available: NDArray[np.bool_] | None = None
+    test_rows: NDArray[np.int64] | None = None
 
     def __init__(
         self,

@@ -114,12 +114,18 @@ class Hdf5Rows(LazyRows):
         file: the HDF5 file.
         dataset: the dataset's name in it.
         shape: as which the dataset ``(n, ...)`` is read; it may have an axis of length one more.
+        part: of the second axis, which is read.
     """
 
-    def __init__(self, file: Path | str, dataset: str, shape: tuple[int, ...] | None = None) -> None:
-        self.file, self.dataset = Path(file).absolute(), dataset
+    def __init__(
+        self, file: Path | str, dataset: str, shape: tuple[int, ...] | None = None, part: slice | None = None
+    ) -> None:
+        self.file, self.dataset, self.part = Path(file).absolute(), dataset, part
         self._opened: Any = None
-        self.shape = tuple(self._dataset().shape if shape is None else shape)
+        whole = self._dataset().shape
+        if part is not None:
+            whole = (whole[0], len(range(*part.indices(whole[1]))), *whole[2:])
+        self.shape = tuple(whole if shape is None else shape)
 
     @staticmethod
     def of(dataset: Any) -> "Hdf5Rows":
@@ -128,7 +134,7 @@ class Hdf5Rows(LazyRows):
 
     def reshaped(self, shape: tuple[int, ...]) -> "Hdf5Rows":
         """The same numbers in another shape; the number of rows stays."""
-        return Hdf5Rows(self.file, self.dataset, shape)
+        return Hdf5Rows(self.file, self.dataset, shape, self.part)
 
     def _dataset(self) -> Any:
         if self._opened is None:
@@ -146,12 +152,15 @@ class Hdf5Rows(LazyRows):
         for part in _consecutive(rows[order]):
             here = order[part]
             first, last = int(rows[here[0]]), int(rows[here[-1]])
-            values = np.asarray(data[first : last + 1], dtype=np.float64)
+            values = data[first : last + 1] if self.part is None else data[first : last + 1, self.part]
+            values = np.asarray(values, dtype=np.float64)
             found[here] = values[rows[here] - first].reshape(len(here), *self.shape[1:])
         return found
 
     def description(self) -> dict[str, Any] | None:
         """Where the rows are, as JSON values."""
+        if self.part is not None:
+            return None
         return {"kind": "hdf5", **_file_version(self.file), "dataset": self.dataset, "shape": list(self.shape)}
 
     def __getstate__(self) -> dict[str, Any]:

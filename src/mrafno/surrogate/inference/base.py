@@ -182,7 +182,8 @@ class Surrogate(abc.ABC):
         self.shift = found.shift()
         self.out_of_fold_count, self.coverage = found.coverage(self.shift)
         loss = float(np.mean(history.losses[-1]))
-        return Fit(loss, found.error(), self.shift, tuple(history.events), history, found.bound())
+        errors = tuple(tuple(map(float, found.errors(level))) for level in range(self.domain.levels))
+        return Fit(loss, found.error(), self.shift, tuple(history.events), history, errors)
 
     @abc.abstractmethod
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:

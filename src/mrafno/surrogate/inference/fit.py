@@ -1,6 +1,5 @@
 """The result of a fit."""
 
-import math
 from dataclasses import dataclass, field
 
 from mrafno.surrogate.training.loop import History
@@ -17,8 +16,7 @@ class Fit:
         shift: what calibration added to the log-variances.
         events: restarts of members, in words.
         history: losses during training.
-        out_of_fold_bound: upper 95 % confidence bound of the mean error on the finest level; NaN for fewer than three
-            such examples.
+        out_of_fold_errors: the errors themselves, of each level.
     """
 
     loss: float
@@ -26,4 +24,4 @@ class Fit:
     shift: float
     events: tuple[str, ...] = ()
     history: History = field(default_factory=History, compare=False, repr=False)
-    out_of_fold_bound: float = math.nan
+    out_of_fold_errors: tuple[tuple[float, ...], ...] = ()

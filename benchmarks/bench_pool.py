@@ -1,0 +1,139 @@
+"""Memory and time of a choice from pools of 10^3, 10^4 and 10^5 inputs at 128x128, and what scoring a part loses.
+
+::
+
+    python -m benchmarks.bench_pool                     memory and time, the inputs in a file of up to 6.6 GB
+    python -m benchmarks.bench_pool --part              errors of runs that score a part of 2,000 candidates, or all
+
+Each pool is measured in a process of its own. Its inputs are drawn into a file before, which is removed afterwards.
+"""
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mrafno import FunctionTask, Run
+from mrafno.tasks import Burgers
+
+POOLS = (1_000, 10_000, 100_000)
+SHAPE = (128, 128)
+SETTINGS: dict[str, Any] = {"initial": 5, "test": 0, "iterations": 5}  # how well it is trained does not matter here
+CHOICES = 3
+
+
+def smoothed(f, level):  # type: ignore[no-untyped-def]
+    """A cheap solver: nobody waits for it here."""
+    return np.cumsum(np.cumsum(f, axis=-1), axis=-2) / f.shape[-1] ** 2
+
+
+def draw(folder: Path, n: int) -> Path:
+    """Smooth random fields in a file, single precision, block by block."""
+    path = folder / "inputs.npy"
+    out = np.lib.format.open_memmap(path, "w+", np.float32, (n, *SHAPE))
+    x = np.linspace(0, 1, SHAPE[0])
+    waves = np.array([np.cos(np.pi * k * x) / (1 + k) for k in range(6)])
+    for start in range(0, n, 1000):
+        size = min(1000, n - start)
+        weights = np.random.default_rng(start).standard_normal((size, 6, 6))
+        out[start : start + size] = np.einsum("nij,ix,jy->nxy", weights, waves, waves, optimize=True)
+    out.flush()
+    del out
+    return path
+
+
+def measure(path: Path, folder: Path) -> None:
+    """Create a run on a pool and choose; prints what it took."""
+    started = time.perf_counter()
+    inputs = np.load(path, mmap_mode="r")
+    task = FunctionTask(smoothed, inputs, ((32, 32), SHAPE), (1.0, 16.0))
+    with Run.create(folder / "run", task, **SETTINGS) as run:
+        created = time.perf_counter() - started
+        run.advance(steps=0)
+        started = time.perf_counter()
+        run.ask(1)  # makes the pool on the scoring grid
+        first = time.perf_counter() - started
+        times = []
+        for _ in range(CHOICES):
+            for query in [run.query(q) for q in run.state.running]:
+                run.tell(query.id, task.solve(query.f[None], query.level)[0])
+            run.train("refit")
+            started = time.perf_counter()
+            run.ask(1)
+            times.append(time.perf_counter() - started)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    on_disk = sum(file.stat().st_size for file in (folder / "run").rglob("*") if file.is_file())
+    found = {"created": created, "first": first, "choice": float(np.median(times)), "peak": peak, "disk": on_disk}
+    print(json.dumps(found))
+
+
+def memory_and_time(folder: Path, pools: tuple[int, ...]) -> None:
+    """One line for each pool."""
+    print(f"{'pool':>8} {'file':>8} {'create':>9} {'first choice':>13} {'a choice':>9} {'peak memory':>12} {'run':>8}")
+    for n in pools:
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            path = draw(Path(place), n)
+            command = [sys.executable, "-m", "benchmarks.bench_pool", "--measure", str(path), "--folder", place]
+            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            print(
+                f"{n:>8} {path.stat().st_size / 1e9:>6.2f}GB {found['created']:>8.1f}s {found['first']:>12.1f}s "
+                f"{found['choice']:>8.2f}s {found['peak'] / 2**20:>9.0f}MiB {found['disk'] / 1e6:>6.0f}MB",
+                flush=True,
+            )
+
+
+def part_and_whole(folder: Path, seeds: int, steps: int) -> None:
+    """Errors at equal numbers of steps of runs that score 200 or 500 of 2,000 candidates, or all of them."""
+    task = Burgers(resolutions=(17, 65), viscosity=0.02)
+    settings: dict[str, Any] = {"pool": 2000, "initial": 4, "test": 100, "evaluate": steps // 3}
+    print(f"{'method':>10} {'scored':>7} {'seed':>5}  error against cost")
+    for method in ("mra-auto", "mra-uhat"):
+        for scored in (200, 500, None):
+            ends = []
+            for seed in range(seeds):
+                place = folder / f"{method}-{scored}-{seed}"
+                with Run.create(place, task, method, seed, candidates=scored, **settings) as run:
+                    run.advance(steps=steps)
+                    curve = run.state.error_curve("chosen")
+                assert curve is not None, "there are test examples"
+                ends.append(curve.errors[-1])
+                pairs = "  ".join(f"{c:.0f}: {e:.4f}" for c, e in zip(curve.costs, curve.errors, strict=True))
+                print(f"{method:>10} {scored or 'all':>7} {seed:>5}  {pairs}", flush=True)
+                shutil.rmtree(place)
+            mean = float(np.exp(np.mean(np.log(ends))))
+            spread = float(np.exp(np.std(np.log(ends)))) - 1
+            print(
+                f"{method:>10} {scored or 'all':>7}  mean {mean:.4f}, from seed to seed {100 * spread:.0f} %",
+                flush=True,
+            )
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pools", type=int, nargs="+", default=POOLS)
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="where the files are made")
+    parser.add_argument("--part", action="store_true")
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    words = parser.parse_args()
+    if words.measure is not None:
+        measure(words.measure, words.folder)
+    elif words.part:
+        with tempfile.TemporaryDirectory(dir=words.folder) as place:
+            part_and_whole(Path(place), words.seeds, words.steps)
+    else:
+        memory_and_time(words.folder, tuple(words.pools))
+
+
+if __name__ == "__main__":
+    main()
