@@ -58,7 +58,7 @@ def test_commands_share_the_flags_of_the_table():
     simulations[simulations.index("async")] = "async_"
     assert names["run"] == ["task", "out", "config", "json", *goals, "count", *new, *simulations]
     assert names["create"] == ["task", "out", "config", *new]
-    assert names["resume"] == ["folder", "task", "json", *goals, "count", *simulations, "callback", "method"]
+    assert names["resume"] == ["folder", "task", "trust", "json", *goals, "count", *simulations, "callback", "method"]
 
 
 def test_types_for_settings_files():
