@@ -64,11 +64,10 @@ def test_more_errors_make_it_surer():
 
 
 def test_a_coarse_error_lifts_few_fine_ones():
-    fine, coarse = [0.01, 0.02, 0.04], [0.04, 0.08, 0.16] * 10
-    low = estimate_error([[], fine], [0.03] * 10)
-    lifted = estimate_error([coarse, fine], [0.03] * 10)
-    assert lifted.error > low.error
-    assert lifted.low > 1.2 * low.low
+    fine, coarse = [0.02, 0.03, 0.04, 0.05], np.array([0.03, 0.04, 0.05, 0.06] * 10)
+    low, lifted = (estimate_error([factor * coarse, fine], [0.01] * 10) for factor in (0.01, 1.0))
+    assert lifted.error > 1.05 * low.error
+    assert lifted.low > 1.05 * low.low
     # A coarse mesh that says nothing of the fine one gives way to many fine errors.
     assert estimate_error([[0.9] * 30, [0.02] * 200], [0.01] * 10).error == pytest.approx(0.02, rel=0.25)
 

@@ -105,7 +105,10 @@ class Chooser:
         initial = [q.level for q in state.of_kind("initial", "told")]
         self._past.follow(state)
         first = len(self.inputs.pool)
-        used = [Choice(first + q.row, q.level) for q in state.of_kind("initial", "told", "running")]
+        used = [
+            Choice(q.row if q.from_pool else first + q.row, q.level)
+            for q in state.of_kind("initial", "told", "running")
+        ]
 
         def grams() -> PoolGrams:
             if screen is None:

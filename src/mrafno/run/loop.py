@@ -201,8 +201,8 @@ class Loop:
             )
         if not self.session.ready():
             raise FailuresError(
-                f"run {self.recorder.ledger.folder}: there are too few initial examples to go on; their simulations "
-                "failed. See `mrafno show`, correct the simulator, and resume."
+                f"run {self.recorder.ledger.folder}: there are too few initial examples to go on; simulations failed, "
+                "and no candidates are left in their place. See `mrafno show`, correct the simulator, and resume."
             )
         self._train_and_evaluate(last=True)
         if budget is None or len(self.state.used_rows("pool")) >= len(self.session.inputs.pool):
@@ -236,7 +236,8 @@ class Loop:
         """Simulate queries of one kind and level and record their outputs; False if a simulation fails."""
         if not records:
             return True
-        f = np.stack([self.session.inputs.of(record.kind, record.row) for record in records])
+        inputs = self.session.inputs
+        f = np.stack([inputs.of("pool" if record.from_pool else record.kind, record.row) for record in records])
         ids = [record.id for record in records]
         self._attempts.begin(*ids)
         try:

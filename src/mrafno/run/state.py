@@ -194,7 +194,6 @@ class RunState:
         self.queries.change(id, status)
         query.reason, query.answered = printable(reason) if reason else reason, at
         self.spending.add(query)
-        query.spent = self.spent.total
 
     def _trained(self, at: float, *, added: list[str], events: list[str], **data: Any) -> None:
         del at
@@ -318,7 +317,10 @@ class RunState:
         return self.spent.chosen
 
     def used_rows(self, kind: Kind) -> set[int]:
-        """Inputs of a kind that are not to be asked for: answered, running, abandoned, or failed too often."""
+        """Inputs of a kind that are not to be asked for: answered, running, abandoned, or failed too often.
+
+        Candidates that initial examples have are used too.
+        """
         return self.queries.used_rows(kind, self.settings.retries)
 
     @property

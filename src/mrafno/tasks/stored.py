@@ -33,11 +33,16 @@ class ExternalTask(CandidateTask):
         )
 
 
+def is_builtin(task: Task) -> bool:
+    """Whether a task can be made again from its name, meshes and costs."""
+    return task.name in TASKS and type(task) is type(get_task(task.name))
+
+
 def task_as_json(task: Task) -> dict[str, Any]:
     """The description of a task, as JSON values."""
     return {
         "name": task.name,
-        "builtin": task.name in TASKS and type(task) is type(get_task(task.name)),
+        "builtin": is_builtin(task),
         "identity": task.identity,
         "parameters": task.configuration,
         "resolutions": [list(shape) for shape in task.resolutions],
