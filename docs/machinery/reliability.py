@@ -1,8 +1,8 @@
 """Writes the table of promises in docs/reliability.md: runs the tests that show them, and takes their figures.
 
-Usage: ``python docs/machinery/reliability.py [--quick] [NUMBER ...]``; ``make reliability``. With numbers of promises, from
-1, only their rows are written anew. A test tells its figures by
-``record_property``; a promise whose tests did not all pass is marked, and the exit code is 1.
+Usage: ``python docs/machinery/reliability.py [--quick] [NUMBER ...]``; ``make reliability``. With numbers of promises,
+from 1, only their rows are written anew. A test tells its figures by ``record_property``. If a test of a promise did
+not pass, the row says FAILED, and the exit code is 1.
 """
 
 import argparse
