@@ -17,7 +17,7 @@ from unittest import mock
 
 import numpy as np
 
-from mrafno.grids import Array
+from benchmarks.regimes.problems import cubic
 from mrafno.run import Run
 from mrafno.run.trainer import Trainer
 from mrafno.tasks import FunctionTask, Task, get_task
@@ -32,26 +32,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def cubic(f: Array, level: int) -> Array:
-    """Solve -u'' + 50 u^3 = f, u = 0 at both ends, by finite differences and Newton's method."""
-    del level
-    n = f.shape[-1]
-    laplace = (2 * np.eye(n - 2) - np.eye(n - 2, k=1) - np.eye(n - 2, k=-1)) * (n - 1) ** 2
-    u = np.zeros(n - 2)
-    for _ in range(200):
-        step = np.linalg.solve(laplace + np.diag(150 * u**2), laplace @ u + 50 * u**3 - f[0, 1:-1])
-        u = u - step
-        if np.abs(step).max() < 1e-11 * max(1.0, np.abs(u).max()):
-            break
-    return np.pad(u, 1)[None]
-
-
 def own() -> Task:
     """A task as a person may bring it."""
     x, rng = np.linspace(0, 1, 65), np.random.default_rng(7)
     kernel = np.exp(-0.5 * ((x[:, None] - x) / 0.15) ** 2) + 1e-9 * np.eye(65)
     inputs = rng.normal(size=(400, 65)) @ np.linalg.cholesky(kernel).T * np.exp(rng.uniform(0, 4, (400, 1)))
-    return FunctionTask(cubic, inputs, (17, 65), (1, 16), name="cubic", zero_boundary=[(True, True)])
+    return FunctionTask(cubic, inputs, (17, 65), (1, 16), name="cubic", zero_boundary=[(True, True)], batched=True)
 
 
 TASKS: dict[str, tuple[Callable[[], Task], int, dict[str, Any]]] = {

@@ -7,35 +7,35 @@ import pytest
 
 from mrafno.analysis.forecast import CostForecast, ErrorForecast, LearningCurve
 
-COSTS = [50.0, 70, 100, 140, 200, 280, 400]
+EXAMPLES = [50.0, 70, 100, 140, 200, 280, 400]
 
 
-def law(costs, power, floor=0.0, scale=10.0):
-    return np.sqrt((scale * np.asarray(costs, dtype=float) ** -power) ** 2 + floor**2)
+def law(examples, power, floor=0.0, scale=10.0):
+    return np.sqrt((scale * np.asarray(examples, dtype=float) ** -power) ** 2 + floor**2)
 
 
 def test_a_power_law_is_continued():
-    curve = LearningCurve.fit(COSTS, law(COSTS, 0.9))
+    curve = LearningCurve.fit(EXAMPLES, law(EXAMPLES, 0.9))
     middle, low, high = curve.error_at(800)
     assert middle == pytest.approx(law([800], 0.9)[0], rel=0.15)
     assert low < law([800], 0.9)[0] < high
-    cost, early, late = curve.cost_to_reach(float(law([800], 0.9)[0]))
-    assert cost == pytest.approx(800, rel=0.25)
+    count, early, late = curve.examples_to_reach(float(law([800], 0.9)[0]))
+    assert count == pytest.approx(800, rel=0.25)
     assert early < 800 < late
 
 
 def test_the_present_is_known_best():
-    curve = LearningCurve.fit(COSTS, law(COSTS, 0.9))
-    widths = [curve.error_at(cost)[2] / curve.error_at(cost)[1] for cost in (400, 800, 1600)]
+    curve = LearningCurve.fit(EXAMPLES, law(EXAMPLES, 0.9))
+    widths = [curve.error_at(n)[2] / curve.error_at(n)[1] for n in (400, 800, 1600)]
     assert widths == sorted(widths)
     assert curve.error_at(400)[0] == pytest.approx(law([400], 0.9)[0], rel=0.05)
 
 
 def test_an_error_below_the_floor_may_be_out_of_reach():
-    costs = np.geomspace(50, 3000, 12)
-    curve = LearningCurve.fit(costs, law(costs, 1.2, floor=0.02))
-    assert math.isinf(curve.cost_to_reach(0.001)[0])
-    assert math.isinf(curve.cost_to_reach(0.01)[2])
+    examples = np.geomspace(50, 3000, 12)
+    curve = LearningCurve.fit(examples, law(examples, 1.2, floor=0.02))
+    assert math.isinf(curve.examples_to_reach(0.001)[0])
+    assert math.isinf(curve.examples_to_reach(0.01)[2])
     # And the floor is foreseen.
     assert curve.error_at(12_000)[0] > 0.01
 
@@ -46,7 +46,7 @@ def test_the_interval_holds_about_as_often_as_it_says(power):
     rng, held, ratios = np.random.default_rng(int(10 * power)), [], []
     for _ in range(60):
         floor = rng.choice([0.0, 0.3]) * law([800], power)[0]
-        curve = LearningCurve.fit(COSTS, law(COSTS, power, floor) * np.exp(0.1 * rng.normal(size=len(COSTS))))
+        curve = LearningCurve.fit(EXAMPLES, law(EXAMPLES, power, floor) * np.exp(0.1 * rng.normal(size=len(EXAMPLES))))
         truth = law([800], power, floor)[0] * math.exp(0.1 * rng.normal())
         middle, low, high = curve.error_at(800)
         held.append(low <= truth <= high)
@@ -56,16 +56,16 @@ def test_the_interval_holds_about_as_often_as_it_says(power):
 
 
 def test_errors_that_may_all_be_wrong_widen_the_forecast():
-    sure, unsure = (LearningCurve.fit(COSTS, law(COSTS, 0.9), deviation=d).error_at(800) for d in (0.0, 0.4))
+    sure, unsure = (LearningCurve.fit(EXAMPLES, law(EXAMPLES, 0.9), deviation=d).error_at(800) for d in (0.0, 0.6))
     assert unsure[1] < sure[1] < sure[2] < unsure[2]
 
 
 @pytest.mark.parametrize(
-    ("costs", "errors"),
+    ("examples", "errors"),
     [([1, 2, 3], [3, 2, 1]), ([5, 5, 5, 5], [4, 3, 2, 1]), ([1, 2, 3, 4], [1, math.nan, 0, 1]), ([], [])],
 )
-def test_too_few_points_give_no_curve(costs, errors):
-    assert LearningCurve.fit(costs, errors) is None
+def test_too_few_points_give_no_curve(examples, errors):
+    assert LearningCurve.fit(examples, errors) is None
 
 
 def test_forecasts_print_as_sentences():

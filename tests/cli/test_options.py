@@ -56,9 +56,9 @@ def test_commands_share_the_flags_of_the_table():
         [flag.name for flag in group] for group in (options.NEW_RUN, options.GOALS, options.SIMULATIONS)
     )
     simulations[simulations.index("async")] = "async_"
-    assert names["run"] == ["task", "out", "config", "json", *goals, "count", *new, *simulations]
+    assert names["run"] == ["task", "out", "config", "json", *goals, "count", *new, *simulations, "dry_run"]
     assert names["create"] == ["task", "out", "config", *new]
-    assert names["resume"] == ["folder", "task", "json", *goals, "count", *simulations, "callback", "method"]
+    assert names["resume"] == ["folder", "task", "trust", "json", *goals, "count", *simulations, "callback", "method"]
 
 
 def test_types_for_settings_files():

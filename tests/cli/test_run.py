@@ -6,6 +6,7 @@ import re
 import pytest
 
 from mrafno.run.outcome import Outcome
+from mrafno.run.spending import Spent
 from tests.cli.conftest import TINY, mrafno, shown, write_solver
 
 LINE = (
@@ -136,12 +137,12 @@ def test_without_a_goal_it_takes_a_hundred_steps(solver, tmp_path, monkeypatch):
     from mrafno.run import Run
 
     goals = {}
-    monkeypatch.setattr(Run, "advance", lambda self, **given: goals.update(given) or Outcome("done", 0, 0.0))
-    for number, flags in enumerate(([], ["--budget", "3"], ["--target", ".1"])):
+    monkeypatch.setattr(Run, "advance", lambda self, **given: goals.update(given) or Outcome("done", 0, Spent()))
+    for number, flags in enumerate(([], ["--budget", "300"], ["--target", ".1"])):
         assert mrafno("run", f"{solver}:task", "--out", tmp_path / f"{number}", *TINY, *flags).exit_code == 0
         assert {name: goals.get(name) for name in ("total_steps", "budget", "target")} == {
             "total_steps": None if flags else 100,
-            "budget": 3.0 if "--budget" in flags else None,
+            "budget": 300.0 if "--budget" in flags else None,
             "target": 0.1 if "--target" in flags else None,
         }
         goals.clear()
@@ -152,7 +153,7 @@ def test_flags_become_arguments_of_the_run(solver, tmp_path, monkeypatch):
     from mrafno.simulation.executors import dask_executor, process_pool
 
     got = {}
-    monkeypatch.setattr(Run, "advance", lambda self, **given: got.update(given) or Outcome("done", 0, 0.0))
+    monkeypatch.setattr(Run, "advance", lambda self, **given: got.update(given) or Outcome("done", 0, Spent()))
 
     def flags(*flags):
         got.clear()

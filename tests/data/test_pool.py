@@ -78,7 +78,7 @@ def test_candidates_are_used_up_from_both_ends():
 
 def test_too_few_candidates_are_an_error_that_counts():
     assert len(draw(runs.tiny(n=11), SETTINGS, 0).pool) == 1
-    with pytest.raises(RunError, match=r"tiny: 10 candidates are too few for 6 initial examples \(3 on each of 2 mesh"):
+    with pytest.raises(RunError, match=r"tiny: 10 candidates are too few for 6 initial examples \(initial=3, 2 mesh"):
         draw(runs.tiny(n=10), SETTINGS, 0)
 
 

@@ -63,8 +63,10 @@ def test_show_json(folder):
     points = [(0.0, shown["initial_metrics"]), *((s["accumulated_cost"], s["metrics"]) for s in shown["steps"])]
     finite = [(cost, m["relative_l2"]) for cost, m in points if m is not None and m["relative_l2"] is not None]
     assert Curve(*zip(*finite, strict=True)) == CHOSEN
-    totals = {step["accumulated_cost"]: step["total_cost"] for step in shown["steps"]}
-    assert [totals[cost] for cost in CHOSEN.costs[1:]] == list(EXPECTED.costs[1:])
+    totals = {step["accumulated_cost"]: step["total_cost"] for step in shown["steps"]} | {
+        0.0: shown["initial_total_cost"]
+    }
+    assert [totals[cost] for cost in CHOSEN.costs] == list(EXPECTED.costs)
 
 
 def test_compare_json(folder):

@@ -297,15 +297,19 @@ def test_a_choice_that_failed_comes_back_and_one_that_is_abandoned_does_not(run)
     assert sorted([*rest, first.candidate]) == list(range(12))
 
 
-def test_the_run_goes_on_with_fewer_initial_examples(tmp_path):
-    with runs.create(tmp_path / "run", retries=0) as run:
+def test_the_run_goes_on_with_fewer_initial_examples_where_no_candidate_is_left(tmp_path):
+    with runs.create(tmp_path / "run", "random-low", task=runs.tiny(n=13), retries=0) as run:
         for query in run.ask(1000):
             if query.id == "q000001":
                 run.fail(query.id, "no")
             else:
                 runs.answer(run, [query])
-        [query] = run.ask(1)
-        assert query.kind == "pool"
+        for candidate in range(3):
+            [query] = run.ask(5)
+            assert (query.kind, query.candidate) == ("initial", candidate)
+            run.fail(query.id, "no")
+        assert run.ask(1) == []
+        assert run.state.used_rows("pool") == {0, 1, 2}
         assert len(run.state.trained_on) == 5
 
 

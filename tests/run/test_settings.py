@@ -11,8 +11,8 @@ from mrafno.run.settings import RunSettings
 
 
 def test_the_defaults_are_those_of_the_experiments():
-    settings = RunSettings()
-    assert (settings.pool, settings.initial, settings.test, settings.members) == (990, 10, 200, 5)
+    settings = RunSettings().resolved(levels=2, few=False, builtin=True)
+    assert (settings.pool, settings.initial, settings.test, settings.members) == (None, 10, 200, 5)
     assert (settings.batch, settings.schedule, settings.alpha) == (1, "exp", 0.01)
 
 
@@ -46,8 +46,7 @@ def test_a_name_like_no_other_tells_all():
     ("name", "values"),
     [
         ("pool", (0, -1, 1.5, "3", True, None)),
-        # A single example of a level is too few to learn from.
-        ("initial", (0, 1, True)),
+        ("initial", (0, -1, True, (0, 0), ())),
         ("test", (-1, 0.5)),
         ("test_seed", (-1, 0.5, None)),
         ("batch", (0,)),
@@ -79,7 +78,7 @@ def test_nonsense_is_refused_by_name(name, values):
 
 def test_settings_of_the_first_version_are_read_by_their_old_names():
     old = {"pool": 7, "refresh": 0.25, "brief": 3, "first": 10, "iterations": None}
-    assert RunSettings.recorded(old) == RunSettings(pool=7, refit_growth=0.25, update_every=3)
+    assert RunSettings.recorded(old) == RunSettings(pool=7, refit_growth=0.25, update_every=3, design="random")
     new = RunSettings(network={"width": 8}, training={"rate": 1e-3})
     assert RunSettings.recorded(new.as_json()) == new
 

@@ -128,7 +128,8 @@ def test_json_has_new_keys_beside_the_old_ones(tmp_path):
     assert (found["accumulated_cost"], found["spent"]["chosen"]) == (12.0, 12.0)
     first = found["spent"]["initial"] + found["spent"]["test"]
     assert [s["accumulated_cost"] for s in found["steps"]] == [1.0, 11.0, 12.0]
-    assert [s["total_cost"] for s in found["steps"]] == [first + 1.0, first + 11.0, first + 12.0]
+    assert found["initial_total_cost"] == first
+    assert [s["total_cost"] for s in found["steps"]] == [None, first + 11.0, None]
     assert [e.spent.total for e in state.evaluations] == [first, first + 11.0]
 
 

@@ -1,13 +1,14 @@
 r"""What more simulations will bring: a power law with a floor, fitted to a run's own learning curve.
 
-With C what the examples have cost until now and A the error now,
+With N examples until now and A the error now,
 
-.. math:: E(c)^2 = A^2 \left((1 - \varphi) (c / C)^{-2p} + \varphi\right)
+.. math:: E(n)^2 = A^2 \left((1 - \varphi) (n / N)^{-2p} + \varphi\right)
 
 where :math:`\varphi` is the share of the squared error that the present mixture of meshes never lowers. Every power p
 and share :math:`\varphi` on a grid is weighted by how well it explains the errors measured so far, with A and the
 scatter of the errors integrated out; later errors count more, because the beginning of a curve says little of its end.
-The forecast is the mixture of all of them, so it is as wide as the curve leaves open.
+The forecast is the mixture of all of them, so it is as wide as the curve leaves open. Errors fall with the number of
+examples rather than with their cost, most of which may be that of a few fine ones at the beginning.
 """
 
 import math
@@ -22,12 +23,15 @@ from mrafno.grids import Array
 FEWEST_POINTS = 4
 _POWERS = np.arange(0.05, 3.0, 0.05)
 _FLOORS = np.array([0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75, 0.9])
-#: Errors fall by a power of the cost like this one, within a factor: mean and standard deviation of its logarithm.
+#: Errors fall by a power of the number of examples like this one, within a factor: the standard deviation of its
+#: logarithm.
 _POWER, _POWER_DEVIATION = 0.8, 0.5
 #: Weight of the floors: half for none to a twentieth.
 _FLOOR_WEIGHTS = np.where(_FLOORS <= 0.05, 0.5 / 4, 0.5 / 7)
 #: Scatter of the logarithms of errors around their curve, and how many errors that assumption counts for.
 _SCATTER, _ASSUMED = 0.12, 3
+#: A fit from scratch turns out better or worse than the last one: standard deviation of the logarithm of its error.
+_FIT_DEVIATION = 0.2
 #: Neighbouring errors have examples and weights in common: together they count at most for so many.
 _MOST_POINTS = 8.0
 #: Normal quantiles that the errors around each curve are represented by.
@@ -95,12 +99,12 @@ class LearningCurve:
     """The curves that measured errors leave open, each with its weight.
 
     Attributes:
-        cost: C, what the examples have cost.
+        examples: N, their number until now.
         powers, floors, weights: of each curve, ``(n,)``.
         logarithms: of A for each curve, ``(n, nodes)``; node_weights: of these, ``(nodes,)``.
     """
 
-    cost: float
+    examples: float
     powers: Array
     floors: Array
     weights: Array
@@ -108,22 +112,22 @@ class LearningCurve:
     node_weights: Array
 
     @staticmethod
-    def fit(costs: Sequence[float], errors: Sequence[float], *, deviation: float = 0.0) -> "LearningCurve | None":
-        """Fit to errors at costs of all examples until then, in the order of cost; None for too few points.
+    def fit(examples: Sequence[float], errors: Sequence[float], *, deviation: float = 0.0) -> "LearningCurve | None":
+        """Fit to errors with so many examples, fewest first; None for too few points.
 
         Args:
             deviation: standard deviation of the logarithm of a factor that all errors may be wrong by, as an estimate
                 without test examples is.
         """
-        c, e = np.asarray(costs, dtype=np.float64), np.asarray(errors, dtype=np.float64)
-        kept = np.isfinite(e) & (e > 0) & (c > 0)
-        c, y = c[kept], np.log(e[kept])
-        if len(c) < FEWEST_POINTS or c[-1] <= c[0]:
+        n, e = np.asarray(examples, dtype=np.float64), np.asarray(errors, dtype=np.float64)
+        kept = np.isfinite(e) & (e > 0) & (n > 0)
+        n, y = n[kept], np.log(e[kept])
+        if len(n) < FEWEST_POINTS or n[-1] <= n[0]:
             return None
         powers, floors = (grid.ravel() for grid in np.meshgrid(_POWERS, _FLOORS, indexing="ij"))
-        counts = c / c[-1]
-        counts *= min(len(c), _MOST_POINTS) / counts.sum()
-        around = y - _shape(c / c[-1], powers, floors)  # (curves, points)
+        counts = n / n[-1]
+        counts *= min(len(n), _MOST_POINTS) / counts.sum()
+        around = y - _shape(n / n[-1], powers, floors)  # (curves, points)
         total = counts.sum()
         centre = around @ counts / total
         squares = ((around - centre[:, None]) ** 2) @ counts
@@ -133,24 +137,24 @@ class LearningCurve:
         fit = prior - 0.5 * (total - 1 + _ASSUMED) * np.log(squares + _ASSUMED * _SCATTER**2)
         weights = np.exp(fit - fit.max())
         # The error to come scatters around its curve as those before did.
-        scale = np.sqrt(variance * (1 + 1 / total) + deviation**2)
+        scale = np.sqrt(variance * (1 + 1 / total) + max(deviation, _FIT_DEVIATION) ** 2)
         logarithms = centre[:, None] + scale[:, None] * _NODES
         return LearningCurve(
-            float(c[-1]), powers, floors, weights / weights.sum(), logarithms, _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
+            float(n[-1]), powers, floors, weights / weights.sum(), logarithms, _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
         )
 
-    def error_at(self, cost: float) -> tuple[float, float, float]:
-        """Median and ends of the 90 % interval of the error when the examples have cost so much."""
-        shape = _shape(np.array([cost / self.cost]), self.powers, self.floors)
+    def error_at(self, examples: float) -> tuple[float, float, float]:
+        """Median and ends of the 90 % interval of the error with so many examples."""
+        shape = _shape(np.array([examples / self.examples]), self.powers, self.floors)
         low, middle, high = np.exp(self._quantiles(self.logarithms + shape))
         return float(middle), float(low), float(high)
 
-    def cost_to_reach(self, error: float) -> tuple[float, float, float]:
-        """Median and ends of the 90 % interval of what the examples cost when an error is reached; may be infinite."""
+    def examples_to_reach(self, error: float) -> tuple[float, float, float]:
+        """Median and ends of the 90 % interval of the number of examples that reach an error; may be infinite."""
         above = (np.exp(2 * (math.log(error) - self.logarithms)) - self.floors[:, None]) / (1 - self.floors)[:, None]
         with np.errstate(divide="ignore"):
             ratios = np.where(above > 0, np.log(np.maximum(above, 1e-300)) / (-2 * self.powers[:, None]), np.inf)
-        low, middle, high = np.exp(self._quantiles(np.maximum(ratios, 0.0))) * self.cost
+        low, middle, high = np.exp(self._quantiles(np.maximum(ratios, 0.0))) * self.examples
         return float(middle), float(low), float(high)
 
     def _quantiles(self, values: Array) -> Array:
@@ -161,7 +165,7 @@ class LearningCurve:
 
 
 def _shape(ratios: Array, powers: Array, floors: Array) -> Array:
-    """Logarithm of E(c) / A for each curve at each ratio c / C, ``(curves, points)``."""
+    """Logarithm of E(n) / A for each curve at each ratio n / N, ``(curves, points)``."""
     falling = (1 - floors)[:, None] * ratios ** (-2 * powers[:, None])
     return np.asarray(0.5 * np.log(falling + floors[:, None]))
 

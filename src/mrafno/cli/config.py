@@ -22,6 +22,7 @@ _WORDS = {
     NoneType: "none",
     dict: "a table of settings, or NAME.SETTING=VALUE",
     list: "a list of texts",
+    tuple: "a list of whole numbers",
 }
 
 
@@ -137,11 +138,16 @@ def _converted(name: str, value: Any, kind: Any, where: str) -> Any:
     kinds = get_args(kind) if get_origin(kind) in (UnionType, Union) else (kind,)
     if isinstance(value, str) and value.lower() == "none" and NoneType in kinds:  # TOML has no null
         return None
+    if isinstance(value, str) and any(get_origin(one) is tuple for one in kinds):
+        value = _whole_numbers(value)
     for one in kinds:
         if get_origin(one) is Literal:
             fits = value in get_args(one)
         elif get_origin(one) is dict:
             fits = isinstance(value, dict)
+        elif get_origin(one) is tuple:
+            fits = isinstance(value, list | tuple) and all(type(part) is int for part in value)
+            value = tuple(value) if fits else value
         elif get_origin(one) is list:
             fits = isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
         elif one is float:
@@ -157,6 +163,14 @@ def _converted(name: str, value: Any, kind: Any, where: str) -> Any:
         for one in kinds
     )
     raise RunError(f"{where}: {name} must be {words}, got {value!r}.")
+
+
+def _whole_numbers(text: str) -> Any:
+    """A whole number, or several from ``20,3``; any other text as it is."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        return text
+    return int(parts[0]) if len(parts) == 1 else tuple(map(int, parts))
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:

@@ -243,8 +243,8 @@ CHOICE = (
     Flag(name="seed", kind=int, min=0, metavar="N", panel=_CHOICE, default="0", help="Seed of all random numbers."),
     Flag(name="pool", kind=int, min=1, metavar="N", panel=_CHOICE, default="990", help="Candidates to choose from."),
     Flag(
-        name="initial", kind=int, min=1, metavar="N", panel=_CHOICE, default="10",
-        help="Initial examples of every mesh.",
+        name="initial", kind=str, metavar="N,N,...", panel=_CHOICE, default="a few with mra-auto, otherwise 10",
+        help="Initial examples of every mesh, or of each mesh, coarse to fine: 20,3.",
     ),
     Flag(
         name="examples", kind=Path, metavar="FILE", panel=_CHOICE,
@@ -252,7 +252,7 @@ CHOICE = (
         "mesh, and optionally cost_0 and so on.",
     ),
     Flag(
-        name="test", kind=int, min=0, metavar="N", panel=_CHOICE, default="200",
+        name="test", kind=int, min=0, metavar="N", panel=_CHOICE, default="200 of a built-in task, otherwise 0",
         help="Test examples of the finest mesh.",
     ),
     Flag(name="batch", kind=int, min=1, metavar="N", panel=_CHOICE, default="1", help="Queries asked together."),
@@ -286,9 +286,14 @@ SURROGATE = (
 )  # fmt: skip
 SETTING = Flag(
     name="setting", kind=list[str], metavar="NAME=VALUE", panel=_SURROGATE, complete=complete_setting,
-    help="Any setting of a run, also those without a flag: inference, renormalise, targets, candidates, "
+    help="Any setting of a run, also those without a flag: inference, design, renormalise, targets, candidates, "
     "refit_growth, update_every, scoring_points, network, training, test_seed, retries, lease. One of network's or "
     "training's as training.rate=0.002. May be repeated.",
+)  # fmt: skip
+
+DRY_RUN = Flag(
+    name="dry_run", kind=bool, value=False, panel=_GOAL,
+    help="Print what would be simulated and what that costs, and do nothing.",
 )  # fmt: skip
 
 #: What a new run is given beside its goals.

@@ -1,9 +1,10 @@
 """Commands that create, advance and resume runs."""
 
+import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -13,7 +14,9 @@ from mrafno.cli.program import app, print_stderr
 
 if TYPE_CHECKING:
     from mrafno.cli.call_file import Call
+    from mrafno.cli.loading import Source
     from mrafno.run import Run
+    from mrafno.run.plan import Plan
 
 #: Steps of a run without a goal.
 _STEPS = 100
@@ -32,6 +35,7 @@ _STEPS = 100
     [options.COUNT],
     options.NEW_RUN,
     options.SIMULATIONS,
+    [options.DRY_RUN],
 )
 def run(ctx: typer.Context, **_: Any) -> None:
     """Create a run and advance it: choose, simulate, retrain and measure, step by step.
@@ -41,9 +45,16 @@ def run(ctx: typer.Context, **_: Any) -> None:
     """
     from mrafno.cli.advance import advance, reserved_stdout
 
-    values = _values(ctx)
+    dry_run = ctx.params.pop("dry_run")
+    values = _values(ctx, "task") if dry_run else _values(ctx)
     values = {"steps": _STEPS, **values} if not {"budget", "target"} & values.keys() else values
-    with reserved_stdout(values.get("json", False)) as stdout, _created(values) as it:
+    parts = _loaded(values)
+    plan = _plan(parts, values)
+    if dry_run:
+        typer.echo(json.dumps(plan.as_json()) if values.get("json") else str(plan))
+        return
+    plan.check()
+    with reserved_stdout(values.get("json", False)) as stdout, _created(parts, values) as it:
         advance(it, Path(values["out"]), values, stdout)
 
 
@@ -54,7 +65,8 @@ def create(ctx: typer.Context, **_: Any) -> None:
 
     Goals and simulation settings of a settings file are kept for `mrafno resume`.
     """
-    with _created(_values(ctx)) as it:
+    values = _values(ctx)
+    with _created(_loaded(values), values) as it:
         typer.echo(f"created {it.ledger.given}")
 
 
@@ -116,8 +128,8 @@ def resume(
         advance(it, folder, {**values, "json": as_json}, stdout)
 
 
-def _values(ctx: typer.Context) -> dict[str, Any]:
-    """Checked values of flags and settings file; a run needs a task and a folder."""
+def _values(ctx: typer.Context, *needed: str) -> dict[str, Any]:
+    """Checked values of flags and settings file; a run needs a task and a folder unless fewer are ``needed``."""
     from mrafno.cli import config
 
     flags = given(ctx)
@@ -125,26 +137,60 @@ def _values(ctx: typer.Context) -> dict[str, Any]:
     flags = {name: str(value) if isinstance(value, Path) else value for name, value in flags.items()}
     values = config.collect(flags, settings, file)
     for name, flag in (("task", "TASK"), ("out", "--out DIR")):
-        if name not in values:
+        if name not in values and name in (needed or ("task", "out")):
             raise typer.BadParameter(f"missing. Give it, or set {name} in a file with --config.", param_hint=flag)
     return values
 
 
-def _created(values: dict[str, Any]) -> "Run":
-    from mrafno.cli import config
-    from mrafno.cli.call_file import Call, write_call
+class _Parts(NamedTuple):
+    """A new run's task, method and callbacks, and where they came from."""
+
+    source: "Source"
+    method_source: "Source"
+    callback_sources: tuple["Source", ...]
+    task: Any
+    method: Any
+    callbacks: list[Any]
+
+
+def _loaded(values: dict[str, Any]) -> _Parts:
     from mrafno.cli.loading import Source
-    from mrafno.run import Run
     from mrafno.storage.ledger import Ledger
 
-    Ledger(values["out"]).check_new()  # before anything is loaded or drawn
+    if "out" in values:
+        Ledger(values["out"]).check_new()  # before anything is loaded or drawn
     source = Source.of(values["task"])
     method = Source.of(values.get("method", "mra-auto"), "method")
     callbacks = tuple(Source.of(text, "callback") for text in values.get("callback", ()))
-    begun = config.pick(values, ["seed", "examples", *config.run_settings()])
     task = source.load(by_value="dask" in values)
     loaded = [callback.load() for callback in callbacks]
-    it = Run.create(values["out"], task, method.load(), callbacks=loaded, **begun)
+    return _Parts(source, method, callbacks, task, method.load(), loaded)
+
+
+def _plan(parts: _Parts, values: dict[str, Any]) -> "Plan":
+    """What a new run is going to simulate."""
+    from mrafno.cli import config
+    from mrafno.data.imports import read_examples
+    from mrafno.run.goals import goals_of
+    from mrafno.run.methods import get_method, settings_of
+    from mrafno.run.plan import Plan
+
+    method = get_method(parts.method) if isinstance(parts.method, str) else parts.method
+    settings = settings_of(parts.task, method, config.pick(values, config.run_settings()))
+    count = options.checked_count(values.get("count", "total"))
+    goals = goals_of(None, values.get("steps"), values.get("budget"), count, values.get("target"), done=0)
+    given = read_examples(values["examples"], parts.task) if "examples" in values else []
+    return Plan.of_new(parts.task, settings, goals, [len(one.inputs) for one in given])
+
+
+def _created(parts: _Parts, values: dict[str, Any]) -> "Run":
+    from mrafno.cli import config
+    from mrafno.cli.call_file import Call, write_call
+    from mrafno.run import Run
+
+    source, method, callbacks = parts.source, parts.method_source, parts.callback_sources
+    begun = config.pick(values, ["seed", "examples", *config.run_settings()])
+    it = Run.create(values["out"], parts.task, parts.method, callbacks=parts.callbacks, **begun)
     try:
         kept = config.pick(values, config.GOALS | config.SIMULATIONS)
         write_call(it.ledger.folder, Call(source, kept, method if method.is_code else None, callbacks))

@@ -28,7 +28,8 @@ class PoolSizes:
     """How many inputs a run needs.
 
     Attributes:
-        initial: examples of every level to begin with, imported ones included.
+        initial: examples of every level to begin with, or of each level, imported ones included; those whose inputs
+            are candidates are not among them.
         pool: candidates; a task with fewer gives what it has. None for all that were given, and :data:`ENDLESS_POOL`
             of a task that can draw any number.
         test: test examples on the finest level.
@@ -36,7 +37,7 @@ class PoolSizes:
         imported: examples of each level that were simulated before; empty if there are none.
     """
 
-    initial: int
+    initial: int | tuple[int, ...]
     pool: int | None
     test: int
     test_seed: int
@@ -45,7 +46,8 @@ class PoolSizes:
     def initial_levels(self, levels: int) -> list[int]:
         """The level of each initial example that is to be simulated, of ``levels`` levels."""
         have = self.imported or (0,) * levels
-        return [level for level in range(levels) for _ in range(self.initial - have[level])]
+        wanted = (self.initial,) * levels if isinstance(self.initial, int) else self.initial
+        return [level for level in range(levels) for _ in range(wanted[level] - have[level])]
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,9 @@ def draw(task: Task, sizes: PoolSizes, seed: int, imported: Sequence[Array] = ()
     if have < initial + sizes.test + 1:
         known = f" that are not among the imported examples ({len(task.inputs) - have} are)" if any(counts) else ""
         raise RunError(
-            f"{task.name}: {have} candidates{known} are too few for {initial} initial examples ({sizes.initial} on "
-            f"each of {task.levels} meshes), {sizes.test} test examples and a pool. Give more inputs, or lower "
-            "initial or test."
+            f"{task.name}: {have} candidates{known} are too few for {initial} initial examples "
+            f"(initial={sizes.initial}, {task.levels} meshes), {sizes.test} test examples and a pool. Give more "
+            "inputs, or lower initial or test."
         )
     if task.available is not None:
         return _from_table(task, rows, sizes, imported)

@@ -17,41 +17,49 @@ _QUANTILE = 1.645
 
 
 def learning_curve(state: RunState) -> LearningCurve | None:
-    """The curves that a run's errors leave open, over the cost of its examples; None while too few are known."""
-    measured = state.error_curve(count="training")
-    if measured is not None and len(measured.costs) >= FEWEST_POINTS:
-        return LearningCurve.fit(measured.costs, measured.errors)
+    """The curves that a run's errors leave open, over the number of its examples; None while too few are known."""
+    measured = state.measurements
+    if len(measured) >= FEWEST_POINTS:
+        first = len(state.of_kind("initial", "told"))
+        return LearningCurve.fit([first + e.step for e in measured], [e.metrics["relative_l2"] for e in measured])
     found = list(estimates(state))
     if len(found) < FEWEST_POINTS:
         return None
     last = found[-1][1]
     deviation = math.log(last.high / last.low) / (2 * _QUANTILE) if last.low > 0 else 0.0
-    return LearningCurve.fit([c for c, _ in found], [e.error for _, e in found], deviation=deviation)
+    return LearningCurve.fit([n for n, _ in found], [e.error for _, e in found], deviation=deviation)
 
 
-def estimates(state: RunState) -> Iterator[tuple[float, Estimate]]:
-    """The run's own estimate after each fit, with the cost of the examples until then, failures included at the end."""
-    spent = 0.0
+def estimates(state: RunState) -> Iterator[tuple[int, Estimate]]:
+    """The run's own estimate after each fit, with the number of examples then."""
+    examples = 0
     for training in state.trainings:
-        spent += math.fsum(state.queries[id].cost for id in training.added if not state.queries[id].imported)
+        examples += len(training.added)
         if training.estimate is not None:
-            yield spent, training.estimate
+            yield examples, training.estimate
+
+
+def price(state: RunState) -> float | None:
+    """What one more example costs: the mean over the later half of the chosen ones; None before there are any."""
+    costs = [query.cost for query in state.of_kind("pool", "told")]
+    recent = costs[len(costs) // 2 :]
+    return math.fsum(recent) / len(recent) if recent and math.fsum(recent) > 0 else None
 
 
 def forecast_error(state: RunState, cost: float) -> ErrorForecast | None:
     """The error that a total cost will bring."""
-    curve = learning_curve(state)
-    if curve is None:
+    curve, one = learning_curve(state), price(state)
+    if curve is None or one is None:
         return None
-    return ErrorForecast(cost, *curve.error_at(curve.cost + cost - state.spent.total))
+    return ErrorForecast(cost, *curve.error_at(curve.examples + (cost - state.spent.total) / one))
 
 
 def forecast_cost(state: RunState, error: float, workers: int = 1) -> CostForecast | None:
     """What it will cost to reach an error."""
-    curve = learning_curve(state)
-    if curve is None:
+    curve, one = learning_curve(state), price(state)
+    if curve is None or one is None:
         return None
-    more, low, high = (max(cost - curve.cost, 0.0) for cost in curve.cost_to_reach(error))
+    more, low, high = (max(n - curve.examples, 0.0) * one for n in curve.examples_to_reach(error))
     seconds = more * _seconds_per_cost(state, workers)
     return CostForecast(error, more, low, high, state.spent.total + more, seconds, workers)
 

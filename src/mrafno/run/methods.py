@@ -22,6 +22,7 @@ such object:
     run = Run.create(path, task, method=Method(acquisition=Greedy(), name="greedy"))
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -30,8 +31,11 @@ from mrafno.acquisition.baselines import Coreset, LargestClusterMaxDist, RandomC
 from mrafno.acquisition.informative import Information, PredictiveVariance
 from mrafno.acquisition.mesh_rule import MultilevelGain
 from mrafno.errors import AcquisitionError, RunError, hint
+from mrafno.run.settings import RunSettings
 from mrafno.surrogate.options import Inference
 from mrafno.surrogate.spec import SurrogateSpec
+from mrafno.tasks.base import Task
+from mrafno.tasks.stored import is_builtin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +142,12 @@ def get_method(name: str) -> Method:
     if name not in METHODS:
         raise AcquisitionError(f"unknown method {name!r}. {hint(name, list(METHODS))}")
     return METHODS[name]
+
+
+def settings_of(task: Task, method: Method, settings: Mapping[str, Any]) -> RunSettings:
+    """Settings of a new run by name, with the values that depend on its task and method."""
+    few, builtin = method.mesh_rule is not None, is_builtin(task)
+    return RunSettings.of(**settings).resolved(levels=task.levels, few=few, builtin=builtin)
 
 
 def method_of_run(name: str, recorded: dict[str, Any] | None, given: Method | None, where: str) -> Method | None:

@@ -22,7 +22,7 @@ class QueryBook(dict[str, QueryRecord]):
         self._places: dict[str, int] = {}
         self._by: dict[tuple[Kind, Status], dict[str, None]] = {}
         self._levels: Counter[tuple[Kind, Status, int]] = Counter()
-        self._same: dict[tuple[Kind, int, int], list[str]] = {}
+        self._same: dict[tuple[Kind, Kind, int, int], list[str]] = {}
         #: For every row of a kind, how many of its queries have an answer or wait, and which have failed.
         self._holding: Counter[tuple[Kind, int]] = Counter()
         self._failed: dict[tuple[Kind, int], set[str]] = {}
@@ -39,7 +39,7 @@ class QueryBook(dict[str, QueryRecord]):
             self._enter(self[id], -1)
         self._places.setdefault(id, len(self._places))
         super().__setitem__(id, query)
-        self._same.setdefault((query.kind, query.row, query.level), []).append(id)
+        self._same.setdefault(_simulation(query), []).append(id)
         self._enter(query, 1)
 
     def __delitem__(self, id: str) -> None:
@@ -79,7 +79,8 @@ class QueryBook(dict[str, QueryRecord]):
 
     def _enter(self, query: QueryRecord, sign: int) -> None:
         """Count a query under its status, or count it no more."""
-        kind, status, id, key = query.kind, query.status, query.id, (query.kind, query.row)
+        kind, status, id, source = query.kind, query.status, query.id, _source(query)
+        key = (source, query.row)
         place = self._by.setdefault((kind, status), {})
         if sign > 0:
             place[id] = None
@@ -91,7 +92,7 @@ class QueryBook(dict[str, QueryRecord]):
             failed.add(id) if sign > 0 else failed.discard(id)
         elif status != "expired":
             self._holding[key] += sign
-            rows = self._rows.setdefault(kind, set())
+            rows = self._rows.setdefault(source, set())
             rows.add(query.row) if self._holding[key] else rows.discard(query.row)
         if kind == "pool" and query.step is not None and status in ("told", "running", "abandoned"):
             self._steps[query.step] += sign
@@ -124,14 +125,28 @@ class QueryBook(dict[str, QueryRecord]):
 
     def duplicates(self, query: QueryRecord, *statuses: Status) -> list[QueryRecord]:
         """Other queries for the same simulation with one of these statuses."""
-        same = self._same.get((query.kind, query.row, query.level), [])
+        same = self._same.get(_simulation(query), [])
         return [self[id] for id in same if id != query.id and self[id].status in statuses]
 
     def used_rows(self, kind: Kind, retries: int) -> set[int]:
-        """Inputs of a kind that are answered, running, abandoned, or failed more often than ``retries``."""
+        """Inputs of a kind that are answered, running, abandoned, or failed more often than ``retries``.
+
+        Candidates that initial examples have are among those of kind ``pool``.
+        """
         failed = [(key[1], ids) for key, ids in self._failed.items() if key[0] == kind]
         given_up = {row for row, ids in failed if len(ids - self._forgiven) > retries}
         return self._rows.get(kind, set()) | given_up
+
+    def rows_of(self, queries: Iterable[QueryRecord], retries: int) -> set[int]:
+        """Rows of some queries that are answered, running, abandoned, or failed more often than ``retries``."""
+        failures: Counter[int] = Counter()
+        used = set()
+        for query in queries:
+            if query.status == "failed":
+                failures[query.row] += query.id not in self._forgiven
+            elif query.status != "expired":
+                used.add(query.row)
+        return used | {row for row, times in failures.items() if times > retries}
 
     def free_steps(self, n: int) -> list[int]:
         """The lowest numbers of choices that no query has."""
@@ -151,3 +166,13 @@ class QueryBook(dict[str, QueryRecord]):
 
     def _sorted(self, ids: Iterable[str]) -> list[QueryRecord]:
         return [self[id] for id in sorted(ids, key=self._places.__getitem__)]
+
+
+def _source(query: QueryRecord) -> Kind:
+    """Whose inputs a query's row counts: those of its kind, or candidates."""
+    return query.kind if query.candidate is None else "pool"
+
+
+def _simulation(query: QueryRecord) -> tuple[Kind, Kind, int, int]:
+    """What two queries for the same simulation have in common."""
+    return query.kind, _source(query), query.row, query.level

@@ -8,7 +8,7 @@ import numpy as np
 
 from mrafno.data.pool import PoolSizes
 from mrafno.grids import Array
-from mrafno.run.settings import RunSettings
+from mrafno.run.settings import USUAL_INITIAL, RunSettings
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.ledger import Event, Ledger
 
@@ -85,9 +85,15 @@ def imported_inputs(ledger: Ledger, state: RunState) -> list[Array]:
 
 def pool_sizes(state: RunState) -> PoolSizes:
     """How many inputs of each kind a run needs."""
-    return sizes_of(state.settings, state.given)
+    return sizes_of(state.settings, len(state.task["resolutions"]), state.given)
 
 
-def sizes_of(settings: RunSettings, given: Sequence[int] = ()) -> PoolSizes:
-    """How many inputs settings ask for, beside so many given examples of each level."""
-    return PoolSizes(settings.initial, settings.pool, settings.test, settings.test_seed, tuple(given))
+def sizes_of(settings: RunSettings, levels: int, given: Sequence[int] = ()) -> PoolSizes:
+    """How many inputs a run with these settings needs; a spread design takes those of initial examples from the pool.
+
+    Args:
+        given: imported examples of each level.
+    """
+    s = settings
+    initial = (0,) * levels if s.design == "spread" else USUAL_INITIAL if s.initial is None else s.initial
+    return PoolSizes(initial, s.pool, s.test or 0, s.test_seed, tuple(given))

@@ -20,10 +20,10 @@ class QueryRecord:
     Attributes:
         row: index among the inputs of its kind; of kind ``pool``, the candidate.
         step: of kind ``pool``, which choice it was, from 1.
+        from_pool: of kind ``initial``, whether its input is a candidate: then row is the candidate.
         expires: when it can be asked for again if there is no answer, in seconds since the epoch.
         choice: what the choice rested on: score, costs, and the best score of every level.
         cost: what it cost, in the task's unit, also if it failed; seconds: how long it took.
-        spent: what the run had spent in all when it was answered.
         measured: how many measurements there were when it was told.
         imported: whether it was simulated before the run began.
         message: name of the message that brought the answer, if another process left one.
@@ -43,15 +43,20 @@ class QueryRecord:
     status: Status = "running"
     output: ArrayFile | None = None
     cost: float = 0.0
-    spent: float = 0.0
     seconds: float | None = None
     reason: str | None = None
     answered: float | None = None
     measured: int = 0
     imported: bool = False
     message: str | None = None
+    from_pool: bool = False
     delivered: bool = False
     damaged: tuple[str, ...] = ()
+
+    @property
+    def candidate(self) -> int | None:
+        """Index of its input in the pool; None if it is not from there."""
+        return self.row if self.kind == "pool" or self.from_pool else None
 
     @property
     def standing(self) -> str:

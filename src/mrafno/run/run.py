@@ -11,29 +11,31 @@ from typing import TYPE_CHECKING, Any, Self
 from numpy.typing import ArrayLike
 
 from mrafno.acquisition.base import Choice
-from mrafno.data.imports import Examples, read_examples, write_examples
-from mrafno.data.pool import RunInputs, draw
-from mrafno.errors import MrafnoWarning, RunError
+from mrafno.data.imports import Examples
+from mrafno.data.pool import RunInputs
+from mrafno.errors import MrafnoWarning
 from mrafno.run.callbacks import Callbacks
 from mrafno.run.drive import drive
 from mrafno.run.estimation import ErrorEstimator
-from mrafno.run.goals import Goals, SimulationOptions, check_costs, check_goals, goals_of
+from mrafno.run.goals import Goals, SimulationOptions, check_goals, goals_of
 from mrafno.run.inputs import check_created, stored_inputs
 from mrafno.run.known import Known
 from mrafno.run.loop import Watcher, silent
-from mrafno.run.methods import METHODS, Method, get_method, method_of_run
+from mrafno.run.methods import Method, method_of_run
+from mrafno.run.new import NewRun
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome, figures
-from mrafno.run.recorder import Recorder, sizes_of
+from mrafno.run.plan import Plan
+from mrafno.run.prices import prices
+from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
-from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, check_count
 from mrafno.run.state import Evaluation, QueryRecord, RunState, Training
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.query import Query
 from mrafno.storage.ledger import Ledger
 from mrafno.tasks.base import Task
-from mrafno.tasks.stored import check_same_task, task_as_json, task_from_json
+from mrafno.tasks.stored import check_same_task, task_from_json
 
 if TYPE_CHECKING:  # they import torch, which telling does not need
     from mrafno.analysis.metrics import Metrics
@@ -97,39 +99,16 @@ class Run(Known):
             settings: those of :class:`RunSettings`.
         """
         Ledger(path).check_new()
-        check_costs(task)
-        chosen = RunSettings.of(**settings)
-        known = get_method(method) if isinstance(method, str) else method
-        if not isinstance(known, Method):
-            raise RunError(f"run: method must be a name or a mrafno.Method, got {type(method).__name__}.")
-        known.spec(chosen.inference)
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise RunError(f"run: the seed must be a whole number, 0 or more, got {seed!r}.")
-        data: dict[str, Any] = {
-            "task": task_as_json(task),
-            "method": known.name,
-            "seed": seed,
-            "settings": chosen.as_json(),
-        }
-        if METHODS.get(known.name) is not known:
-            if known.name in METHODS:
-                raise RunError(f"run: {known.name!r} is the name of a built-in method. Give yours another name.")
-            data["own_method"] = known.as_json()
-        imported = [] if examples is None else read_examples(examples, task)
-        if imported:
-            data["given"] = [len(one.inputs) for one in imported]
-        # Drawn first: a task with too few candidates leaves no run behind.
-        inputs = draw(task, sizes_of(chosen, data.get("given", ())), seed, [one.inputs for one in imported])
-        ledger = Ledger.create(path, **data)
+        new = NewRun.of(task, method, seed, examples, settings)
+        ledger = Ledger.create(path, **new.data)
         try:
-            run = cls(ledger, task, method=known, callbacks=callbacks, device=device)
-            if imported:
-                run.recorder.record("imported", examples=write_examples(ledger, imported, len(inputs.initial)))
-            run.session.store.keep(inputs)
+            run = cls(ledger, task, method=new.method, callbacks=callbacks, device=device)
+            new.record_imported(run.recorder, task.levels)
+            run.session.store.keep(new.inputs)
         except BaseException:
             ledger.close()
             raise
-        logger.info("created %s: %s, %s, seed %d", path, task.name, known.name, seed)
+        logger.info("created %s: %s, %s, seed %d", path, task.name, new.method.name, seed)
         return run
 
     @classmethod
@@ -294,6 +273,23 @@ class Run(Known):
 
     # Advancing.
 
+    def plan(
+        self,
+        steps: int | None = None,
+        *,
+        total_steps: int | None = None,
+        budget: float | None = None,
+        count: Count = "total",
+    ) -> Plan:
+        """What an advance with these goals would simulate, and what that costs; arguments as of :meth:`advance`."""
+        return self._planned(goals_of(steps, total_steps, budget, count, None, done=self.state.step))
+
+    def _planned(self, goals: Goals) -> Plan:
+        spent, steps = self.state.spent, self.state.step
+        return Plan.of(
+            self.task, self.session.missing_setup(), goals, prices=prices(self.state), spent=spent, steps=steps
+        )
+
     def advance(
         self,
         steps: int | None = None,
@@ -335,6 +331,7 @@ class Run(Known):
         """
         goals = goals_of(steps, total_steps, budget, count, target, done=self.state.step)
         check_goals(goals, self.trainer.spec().name)
+        self._planned(goals).check()
         options = SimulationOptions(
             executor=executor,
             workers=workers,

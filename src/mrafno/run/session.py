@@ -13,7 +13,9 @@ from mrafno.data.pool import RunInputs
 from mrafno.errors import CallbackError, LedgerError, RunError, TaskError
 from mrafno.grids import Array
 from mrafno.run.answers import checked_measure, checked_output, open_query, read_answer
+from mrafno.run.first import First, missing_first
 from mrafno.run.inputs import InputStore
+from mrafno.run.prices import is_measured, prices
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, counts, price_of
@@ -24,7 +26,7 @@ from mrafno.tasks.base import Task
 
 logger = logging.getLogger(__name__)
 
-#: Observed examples that every level needs before something can be chosen.
+#: Observed examples that are needed before something can be chosen.
 _ENOUGH = 2
 
 #: Chooses at most n queries that cost no more than a budget; each with what it rests on.
@@ -80,7 +82,7 @@ class Session:
         left = None if budget is None else budget - self.committed(count)
         missing = self.missing_setup()
         if missing:
-            entries = [{"kind": kind, "level": level, "row": row} for kind, level, row in missing[:n]]
+            entries = [first.as_entry() for first in missing[:n]]
             return self._ask(self._affordable(entries, left, count))
         if not self.ready():
             return []
@@ -92,21 +94,19 @@ class Session:
             ]
         )
 
-    def missing_setup(self) -> list[tuple[Kind, int, int]]:
-        """Initial and test simulations that are not observed, running or abandoned: kind, level and row."""
-        settled = {(kind, row) for kind in ("initial", "test") for row in self.state.used_rows(kind)}
-        levels = self.recorder.sizes.initial_levels(self.task.levels)
-        wanted: list[tuple[Kind, int, int]] = [("initial", level, row) for row, level in enumerate(levels)]
-        wanted += [("test", self.task.levels - 1, row) for row in range(self.settings.test)]
-        return [one for one in wanted if (one[0], one[2]) not in settled]
+    def missing_setup(self) -> list[First]:
+        """First simulations that are neither observed nor running; failed initial ones are replaced by others."""
+        return missing_first(self.state, self.task, self.recorder.sizes, lambda: self.inputs)
 
     def ready(self) -> bool:
-        """Whether every level has enough examples to train on."""
-        return min(self.state.counts(self.task.levels, "told")) >= _ENOUGH
+        """Whether there are enough examples to train on: on every level that begins with some, and in all."""
+        told, levels = self.state.counts(self.task.levels, "told"), self.task.levels
+        wanted = self.settings.initial_of(levels)
+        return sum(told) >= _ENOUGH and all(n >= min(_ENOUGH, w) for n, w in zip(told, wanted, strict=True))
 
     def committed(self, count: Count = "total") -> float:
         """What was spent, and what the simulations still running will cost."""
-        running = price_of(self.state.running, self.task.costs, count)
+        running = price_of(self.state.running, prices(self.state), count)
         return math.fsum([self.state.spent.counted(count), running])
 
     def _affordable(
@@ -115,8 +115,9 @@ class Session:
         """The first of these simulations, as many as a budget has left for."""
         if left is None:
             return entries
-        prices = [self.task.costs[one["level"]] if counts(one["kind"], count) else 0.0 for one in entries]
-        return [one for i, one in enumerate(entries) if math.fsum(prices[: i + 1]) <= left]
+        by_level = prices(self.state)
+        costs = [by_level[one["level"]] if counts(one["kind"], count) else 0.0 for one in entries]
+        return [one for i, one in enumerate(entries) if math.fsum(costs[: i + 1]) <= left]
 
     def _ask(self, entries: Sequence[dict[str, Any]]) -> list[Query]:
         """Record queries in one event: a process that is killed meanwhile has asked for all of them or for none."""
@@ -124,8 +125,9 @@ class Session:
         queries: list[Query] = []
         for number, entry in enumerate(entries, self.state.next_query):
             id, kind, level, row = f"q{number:06d}", entry["kind"], entry["level"], entry["row"]
-            f = self.task.restrict(self.inputs.of(kind, row)[None], level)[0]
-            queries.append(self._made(id, kind, level, f, row if kind == "pool" else None, entry.get("step")))
+            from_pool = kind == "pool" or entry.get("from_pool", False)
+            f = self.task.restrict(self.inputs.of("pool" if from_pool else kind, row)[None], level)[0]
+            queries.append(self._made(id, kind, level, f, row if from_pool else None, entry.get("step")))
         files = self.recorder.ledger.pack_arrays([query.f for query in queries])
         recorded = []
         for query, entry, file in zip(queries, entries, files, strict=True):
@@ -138,8 +140,7 @@ class Session:
     def query(self, record: QueryRecord) -> Query:
         """A query that was asked before, with its input."""
         f = self.recorder.ledger.read_array(record.input)
-        candidate = record.row if record.kind == "pool" else None
-        return self._made(record.id, record.kind, record.level, f, candidate, record.step)
+        return self._made(record.id, record.kind, record.level, f, record.candidate, record.step)
 
     def undelivered(self, *, delivered: bool = False) -> list[Query]:
         """Queries that wait for an answer and were not delivered: their ask was killed, or did not say so.
@@ -196,7 +197,7 @@ class Session:
         first = self.state.duplicate_queries(query, "told")
         [file] = self.recorder.ledger.pack_arrays([values])
         data: dict[str, Any] = {"id": id, "output": file.as_json(), "seconds": duration}
-        data["cost"] = self.task.costs[query.level] if price is None else price
+        data["cost"] = self._cost(query, duration) if price is None else price
         if first:
             data["repeats"] = first[0].id
         if message is not None:
@@ -221,9 +222,15 @@ class Session:
             seconds: how long it took, if known.
             message: as of :meth:`tell`.
         """
-        price = self.task.costs[open_query(self.state, id).level] if cost is None else cost
+        price = self._cost(open_query(self.state, id), seconds) if cost is None else cost
         self._close("failed", id, reason, price, seconds, message)
         logger.warning("%s failed: %s", id, reason)
+
+    def _cost(self, query: QueryRecord, seconds: float | None) -> float:
+        """What a simulation has cost if nobody tells: its seconds if costs are measured, its level's price if not."""
+        if is_measured(self.state) and seconds is not None:
+            return seconds
+        return prices(self.state)[query.level]
 
     def abandon(
         self,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from mrafno.acquisition.cost import Schedule
@@ -11,6 +11,12 @@ from mrafno.surrogate.options import Inference, Preset
 
 #: ``warm``: as the training policy has it; ``scratch``: every fit from scratch.
 Retrain = Literal["warm", "scratch"]
+
+#: Inputs of their own for initial examples, or candidates far from one another.
+Design = Literal["random", "spread"]
+#: Initial examples of every level, and of the coarsest and each finer one where a method needs a few only; test
+#: examples of a built-in task.
+USUAL_INITIAL, FEW_COARSE, FEW_FINER, USUAL_TEST = 10, 10, 2, 200
 
 #: Names of settings in version 0.1, and what became of them; None for those that are gone.
 _EARLIER_NAMES: dict[str, str | None] = {"refresh": "refit_growth", "brief": "update_every", "first": None}
@@ -23,8 +29,13 @@ class RunSettings:
     Attributes:
         pool: candidates, inputs only; a task with fewer gives what it has. None for all inputs that a task was given,
             and 990 of one that draws any number.
-        initial: examples of every level to begin with.
-        test: examples of the finest level to evaluate on, never trained on.
+        initial: examples to begin with: a number for every level, or one number per level, coarse to fine; 0 is
+            allowed. None for the method's own: a few where the method decides on the mesh, 10 of each otherwise.
+        design: where their inputs come from: ``random``, inputs of their own, the same for every method; or
+            ``spread``, candidates far from one another, the same ones on every level. None for ``spread`` where initial
+            is left to a method that decides on the mesh, ``random`` otherwise.
+        test: examples of the finest level to evaluate on, never trained on. None for 200 of a built-in task, and 0 of
+            any other one.
         test_seed: where they come from, of a task that draws endlessly: the same for every run's seed. Whoever compares
             settings takes another one, so that what is reported was not chosen by it.
         batch: queries that are asked together.
@@ -56,8 +67,9 @@ class RunSettings:
     """
 
     pool: int | None = None
-    initial: int = 10
-    test: int = 200
+    initial: int | tuple[int, ...] | None = None
+    design: Design | None = None
+    test: int | None = None
     test_seed: int = 10_000
     batch: int = 1
     schedule: Schedule = "exp"
@@ -81,8 +93,6 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         for name, least in (
-            ("initial", 2),
-            ("test", 0),
             ("test_seed", 0),
             ("batch", 1),
             ("scoring_points", 2),
@@ -91,11 +101,19 @@ class RunSettings:
             ("retries", 0),
         ):
             _whole(name, getattr(self, name), least)
+        for count in self.initial if isinstance(self.initial, tuple) else (self.initial,):
+            if count is not None:
+                _whole("initial", count, 0)
+        if self.initial in (0, ()) or (isinstance(self.initial, tuple) and not any(self.initial)):
+            raise RunError(f"settings: initial must be 1 or more on some level, got {self.initial!r}.")
+        if self.test is not None:
+            _whole("test", self.test, 0)
         for name in ("pool", "targets", "candidates", "update_every", "iterations"):
             if getattr(self, name) is not None:
                 _whole(name, getattr(self, name), 1)
         for name, known in (
             ("schedule", get_args(Schedule)),
+            ("design", (*get_args(Design), None)),
             ("inference", (*get_args(Inference), None)),
             ("preset", get_args(Preset)),
             ("retrain", get_args(Retrain)),
@@ -116,6 +134,33 @@ class RunSettings:
         if self.lease is not None and not (_real(self.lease) and self.lease > 0):
             raise RunError(f"settings: a lease is a positive number of seconds or None, got {self.lease!r}.")
 
+    def resolved(self, *, levels: int, few: bool, builtin: bool) -> "RunSettings":
+        """The settings with a value for each that depends on the run: what a new run records.
+
+        Args:
+            levels: of the task.
+            few: whether the method needs a few initial examples only.
+            builtin: whether the task is built in.
+        """
+        initial: int | tuple[int, ...]
+        if self.initial is None:
+            initial = (FEW_COARSE, *[FEW_FINER] * (levels - 1)) if few and levels > 1 else USUAL_INITIAL
+        else:
+            initial = self.initial
+        if isinstance(initial, tuple) and len(initial) != levels:
+            raise RunError(
+                f"settings: initial {initial} has {len(initial)} numbers, the task has {levels} levels. Give one "
+                "number per level, coarse to fine, or one for all."
+            )
+        design: Design = "spread" if few and self.initial is None else "random"
+        test = (USUAL_TEST if builtin else 0) if self.test is None else self.test
+        return replace(self, initial=initial, design=self.design or design, test=test)
+
+    def initial_of(self, levels: int) -> tuple[int, ...]:
+        """Initial examples of each level, those that a run is given included."""
+        initial = USUAL_INITIAL if self.initial is None else self.initial
+        return initial if isinstance(initial, tuple) else (initial,) * levels
+
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
         return asdict(self)
@@ -124,7 +169,10 @@ class RunSettings:
     def recorded(values: Mapping[str, Any]) -> "RunSettings":
         """From what a ledger holds, which may be that of an earlier version."""
         kept = {name: value for name, value in values.items() if _EARLIER_NAMES.get(name, name) is not None}
-        return RunSettings(**{_EARLIER_NAMES.get(name) or name: value for name, value in kept.items()})
+        found = {_EARLIER_NAMES.get(name) or name: value for name, value in kept.items()}
+        if isinstance(found.get("initial"), list):
+            found["initial"] = tuple(found["initial"])
+        return RunSettings(**{"design": "random", **found})  # versions 0.1 and 0.2 had no other
 
     @staticmethod
     def of(**values: Any) -> "RunSettings":
@@ -133,6 +181,8 @@ class RunSettings:
         for name in values:
             if name not in known:
                 raise RunError(f"settings: unknown setting {name!r}. {hint(name, known)}")
+        if isinstance(values.get("initial"), list):
+            values["initial"] = tuple(values["initial"])
         return RunSettings(**values)
 
 

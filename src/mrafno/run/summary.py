@@ -28,7 +28,7 @@ def summary(state: "RunState", lock: LockState = "free") -> dict[str, Any]:
                 "level": query.level,
                 "cost": query.cost,
                 "accumulated_cost": float(spent),
-                "total_cost": query.spent,
+                "total_cost": evaluation.spent.total if evaluation else None,
                 "seconds": query.seconds,
                 "metrics": evaluation.metrics if evaluation else None,
             }
@@ -43,9 +43,11 @@ def summary(state: "RunState", lock: LockState = "free") -> dict[str, Any]:
         "updated": _iso(state.last),
         "accumulated_cost": state.cost,
         "spent": state.spent.as_json(),
+        "estimate": None if state.error_estimate is None else state.error_estimate.as_json(),
         "initial_cost": math.fsum(q.cost for q in state.of_kind("initial", "told")),
         "test_cost": math.fsum(q.cost for q in state.of_kind("test", "told")),
         "initial_metrics": measured[0].metrics if 0 in measured else None,
+        "initial_total_cost": measured[0].spent.total if 0 in measured else None,
         "running": [q.id for q in state.running],
         "failed": [
             {"query": q.id, "reason": q.reason, "cost": q.cost, "seconds": q.seconds}

@@ -26,7 +26,7 @@ from mrafno.run.settings import RunSettings
 from mrafno.run.state import Evaluation, RunState, Training
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, WEIGHTS
 from mrafno.surrogate.spec import SurrogateSpec
-from mrafno.surrogate.training.policy import FitKind, TrainingPolicy
+from mrafno.surrogate.training.policy import LEAST_FOLD, LEAST_OWN, FitKind, TrainingPolicy
 from mrafno.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ class Trainer:
         surrogate = self.surrogate
         ids = [*self.state.trained_on, *new]
         kind = kind or self.policy.whole(len(ids))
+        if self._new_level(new):
+            kind = "scratch"
         if not self.state.trainings or self.settings.retrain == "scratch":
             kind = "scratch"
         elif kind == "scratch" and self._too_short(len(ids)):
@@ -130,6 +132,15 @@ class Trainer:
         if self._unsaved > _CHECKPOINT_SECONDS:
             self.save()
         return self.state.trainings[-1]
+
+    def _new_level(self, new: Sequence[str]) -> bool:
+        """Whether a level gets its own predictions, or its first examples out of fold, by these examples."""
+        known, queries = self.state.trained_on, self.state.queries
+        for level in range(self.task.levels):
+            before, more = (sum(queries[id].level == level for id in ids) for ids in (known, new))
+            if any(before < least <= before + more for least in (LEAST_OWN, LEAST_FOLD)):
+                return True
+        return False
 
     def _too_short(self, examples: int) -> bool:
         """Whether the run's own number of iterations is less than half of what a start from scratch needs."""

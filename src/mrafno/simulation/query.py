@@ -16,7 +16,7 @@ class Query:
         kind: its purpose: an ``initial`` example, one chosen from the ``pool``, or a ``test`` example.
         level: index of the mesh.
         f: the input on that mesh, ``(in_channels, *level's grid)``, with its parameters as constant channels.
-        candidate: index into the pool, for kind ``pool``.
+        candidate: index into the pool, if its input is from there.
         step: number of the choice, from 1, for kind ``pool``.
         parameters: its parameters by name.
     """

@@ -26,6 +26,8 @@ from mrafno.tasks import Task, get_task
 
 #: Steps of the paper's runs, where they are not 500.
 _STEPS = {"navier-stokes": 300}
+#: Settings of the paper's runs that are not the defaults: the same first examples for every method.
+PAPER: dict[str, Any] = {"initial": 10, "design": "random", "test": 200}
 #: Settings of a quick study, which shows that everything works and nothing about accuracy.
 _QUICK: dict[str, Any] = {
     "pool": 40, "initial": 4, "test": 10, "members": 2, "iterations": 20, "evaluate": 5, "refit_growth": 0.2,
@@ -79,6 +81,8 @@ class Job:
     ) -> "Job":
         """A job; settings of a schedule that its method does not have are set to their defaults."""
         usual = RunSettings()
+        own = {name: value for name, value in PAPER.items() if getattr(settings, name) is None}
+        settings = replace(settings, **own)
         if not get_method(method).divide_by_cost:
             settings = replace(settings, schedule=usual.schedule, alpha=usual.alpha, renormalise=usual.renormalise)
         elif settings.schedule == "constant":
@@ -93,7 +97,7 @@ class Job:
             parts.append(self.settings.schedule)
             if self.settings.schedule != "constant":
                 parts.append(f"{self.settings.alpha:g}")
-        usual = RunSettings().as_json()
+        usual = RunSettings(**PAPER).as_json()
         others = {
             name: value
             for name, value in self.settings.as_json().items()
@@ -128,7 +132,7 @@ class Setup:
     count: Count = "chosen"
     seeds: int = 3
     first_seed: int = 0
-    settings: RunSettings = field(default_factory=RunSettings)
+    settings: RunSettings = field(default_factory=lambda: RunSettings(**PAPER))
     task_settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -165,7 +169,7 @@ class Setup:
             count=count,
             seeds=usual["seeds"] if seeds is None else seeds,
             first_seed=first_seed,
-            settings=RunSettings.of(**{**(_QUICK if quick else {}), **(settings or {})}),
+            settings=RunSettings.of(**{**PAPER, **(_QUICK if quick else {}), **(settings or {})}),
         )
 
     @property

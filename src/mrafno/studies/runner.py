@@ -16,8 +16,9 @@ import numpy as np
 import torch
 
 from mrafno.data.cache import solve_examples
-from mrafno.data.pool import PoolSizes, draw
+from mrafno.data.pool import draw
 from mrafno.errors import MrafnoError
+from mrafno.run.recorder import sizes_of
 from mrafno.run.state import RunState
 from mrafno.simulation.processes import ProcessPool
 from mrafno.studies.active import Job, Setup, read, run_job
@@ -80,9 +81,10 @@ def prepare(todo: Sequence[Job], runs: Path, workers: int) -> None:
             continue
         known.add(key)
         task = job.make_task()
-        inputs = draw(task, PoolSizes(s.initial, s.pool, s.test, s.test_seed), job.seed)
-        for level, f in enumerate(np.split(inputs.initial, task.levels)):
-            solve_examples(task, f, level, workers=workers)
+        sizes = sizes_of(s, task.levels)
+        inputs, levels = draw(task, sizes, job.seed), np.array(sizes.initial_levels(task.levels))
+        for level in range(task.levels):
+            solve_examples(task, inputs.initial[levels == level], level, workers=workers)
         solve_examples(task, inputs.test, task.levels - 1, workers=workers)
 
 

@@ -8,7 +8,7 @@ from mrafno.data.dataset import Dataset
 from mrafno.errors import SurrogateError
 from mrafno.grids import Domain, Grid
 from mrafno.surrogate.operator.spectral import Mesh
-from mrafno.surrogate.training.batches import domain_mesh, folds, stride_of
+from mrafno.surrogate.training.batches import domain_mesh, folds, stride_of, taught_levels
 from tests.told_examples import SEEDS, batches_of, data_of, domain_of
 
 
@@ -145,11 +145,22 @@ def test_folds_are_disjoint_and_of_the_right_size():
 
 def test_of_the_first_rows_of_the_finest_level_each_is_in_one_fold():
     """So the error there is known from few examples; later rows are in folds of the usual size."""
-    for n in (2, 5, 20):
+    assert all(len(member[1]) == 0 for n in (1, 2) for member in folds((100, n), 0.05, 5, seed=3))
+    for n in (3, 5, 20):
         together = np.concatenate([member[1] for member in folds((100, n), 0.05, 5, seed=3)])
         assert sorted(together.tolist()) == list(range(1, n))
     # Of the next 40, two of each 20 per member.
     assert sum(len(member[1]) for member in folds((100, 60), 0.05, 5, seed=3)) == 19 + 2 * 5
+
+
+def test_one_example_of_a_level_is_learnt_as_one_of_the_level_below():
+    assert taught_levels((8, 1)) == [0, 0]
+    assert taught_levels((8, 2)) == [0, 1]
+    assert taught_levels((8, 1, 3)) == [0, 0, 2]
+    assert taught_levels((8, 0, 1)) == [0, 0, 0]
+    assert taught_levels((1, 1)) == [0, 0]
+    assert taught_levels((0, 1)) == [0, 1]
+    assert taught_levels((0, 1, 1)) == [0, 1, 1]
 
 
 def test_every_member_has_examples_to_train_on():
@@ -158,7 +169,7 @@ def test_every_member_has_examples_to_train_on():
 
 
 def test_rows_added_later_change_nothing_for_those_before():
-    for n in range(1, 90):
+    for n in range(3, 90):
         for before, after in zip(folds((n,), 0.1, 5, seed=3), folds((n + 1,), 0.1, 5, seed=3), strict=True):
             assert set(after[0].tolist()) - set(before[0].tolist()) <= {n}
             assert set(before[0].tolist()) <= set(after[0].tolist())

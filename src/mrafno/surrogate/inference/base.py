@@ -27,7 +27,7 @@ from mrafno.surrogate.out_of_fold import OutOfFoldExamples, ProgressReporter, Wa
 from mrafno.surrogate.prediction import Prediction
 from mrafno.surrogate.presets import network_preset, policy_preset, split_training, suited, training_preset
 from mrafno.surrogate.shapes import as_inputs
-from mrafno.surrogate.training.batches import Batches, folds, periods
+from mrafno.surrogate.training.batches import Batches, folds, periods, taught_levels
 from mrafno.surrogate.training.divergence import detached, train_members
 from mrafno.surrogate.training.loop import History
 from mrafno.surrogate.training.memory import steady_memory
@@ -161,7 +161,7 @@ class Surrogate(abc.ABC):
         self.shift = 0.0
         if self._optional is not None and not self.fits:
             self.network_settings = suited(self._optional, data)
-        seen = {level for level, n in enumerate(data.sizes) if n}
+        seen = {taught for taught, n in zip(taught_levels(data.sizes), data.sizes, strict=True) if n}
         self.trained_levels = tuple(sorted(seen | set(self.trained_levels if warm else ())))
         out_of_fold = OutOfFoldExamples(data, folds(data.sizes, settings.out_of_fold_share, self.members, self.seed))
         batches = Batches(

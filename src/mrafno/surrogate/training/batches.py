@@ -14,6 +14,7 @@ from mrafno.errors import SurrogateError
 from mrafno.grids import Domain
 from mrafno.surrogate.operator.fno import DEFAULT_PADDING
 from mrafno.surrogate.operator.spectral import Mesh
+from mrafno.surrogate.training.policy import LEAST_FOLD, LEAST_OWN
 
 if TYPE_CHECKING:
     from mrafno.surrogate.training.settings import TrainingSettings
@@ -32,6 +33,19 @@ def domain_mesh(domain: Domain, level: int, padding: float = DEFAULT_PADDING) ->
 def periods(domain: Domain, padding: float) -> list[float]:
     """The Fourier period of each axis: 1 if it is periodic, ``padding`` if not."""
     return [1.0 if periodic else padding for periodic in domain.grids[0].periodic]
+
+
+def taught_levels(sizes: Sequence[int]) -> list[int]:
+    """The level as which the examples of each level are learnt.
+
+    One example of a level does not tell the difference of the level from the one below apart from the error of the
+    surrogate. It is learnt as one of the nearest coarser level that has examples.
+    """
+    taught: list[int] = []
+    for level, n in enumerate(sizes):
+        below = [coarser for coarser in range(level) if sizes[coarser]]
+        taught.append(taught[below[-1]] if n < LEAST_OWN and below else level)
+    return taught
 
 
 class Batches:
@@ -55,6 +69,8 @@ class Batches:
         self.strides = [stride_of(mesh.shape, settings.points) for mesh in self.meshes]
         self.inputs = [torch.as_tensor(normaliser.inputs(f), dtype=dtype, device=device) for f in data.inputs]
         self.outputs = [torch.as_tensor(normaliser.outputs(y), dtype=dtype, device=device) for y in data.outputs]
+        #: The level as which those of each level are learnt.
+        self.taught = taught_levels(data.sizes)
         self.levels = [level for level, n in enumerate(data.sizes) if n]
         self.counts = _shares([data.sizes[level] for level in self.levels], settings.batch)
         self.shares = [n / len(data) for n in data.sizes]
@@ -105,6 +121,8 @@ def folds(sizes: Sequence[int], share: float, members: int, seed: int) -> OutOfF
     if not share:
         return result
     for level, n in enumerate(sizes):
+        if n < LEAST_FOLD:
+            continue  # a member would be left with one example of the level
         orders = list(_block_orders(n, round(1 / share), level == len(sizes) - 1, [seed, level]))
         for member in range(members):
             rows = np.array([order[member % len(order)] for order in orders], dtype=np.int64)

@@ -75,22 +75,26 @@ def average_losses(
     shares: Sequence[float],
     values: Sequence[float],
     masks: Callable[[int], Sequence[Tensor]] | None = None,
+    taught: Sequence[int] | None = None,
 ) -> Tensor:
     """The average loss per example of each member, ``(M,)``, over minibatches.
 
     Args:
         shares: share of each level in all examples, which is its weight, whatever its share of the minibatch.
         values: number of output values of an example of each level, divided by the average over all examples.
+        taught: the level as which those of each level are learnt; None for its own.
     """
     total: Tensor | float = 0.0
     for parts in passes(network, drawn):
         chosen = masks(sum(f.shape[1] for _, _, f, _ in parts)) if masks else None
         options: dict[str, Any] = {"masks": chosen, "detach_variance": loss == "composite"}
         if len(parts) > 1:
-            found = cast(MemberFNO, network).together([(f, mesh, level) for level, mesh, f, _ in parts], **options)
+            found = cast(MemberFNO, network).together(
+                [(f, mesh, taught[level] if taught else level) for level, mesh, f, _ in parts], **options
+            )
         else:
             level, mesh, f, _ = parts[0]
-            found = [network(f, mesh, level, **options)]
+            found = [network(f, mesh, taught[level] if taught else level, **options)]
         for (mean, log_var), (level, _, _, y) in zip(found, parts, strict=True):
             total = total + shares[level] * example_losses(mean, log_var, y, loss, values[level]).mean(1)
     assert isinstance(total, Tensor), "there is at least one level with examples"
@@ -106,6 +110,8 @@ def network_objective(
     """The average loss per example of each member, ``(M,)``, over one draw of minibatches."""
 
     def objective() -> Tensor:
-        return average_losses(network, list(batches.draw()), loss, batches.shares, batches.values, masks)
+        return average_losses(
+            network, list(batches.draw()), loss, batches.shares, batches.values, masks, batches.taught
+        )
 
     return objective

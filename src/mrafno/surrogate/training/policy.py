@@ -26,6 +26,8 @@ from mrafno.surrogate.training.settings import TrainingSettings
 #: From scratch on all examples; from the last weights on all examples; from the last weights, briefly.
 FitKind = Literal["scratch", "refit", "update"]
 
+#: Examples from which on a level is predicted by itself, and from which on some of them are out of fold.
+LEAST_OWN, LEAST_FOLD = 2, 3
 #: Share of the iterations that a fit on next to no examples has, and examples per step.
 _LEAST_SHARE, _LEAST_BATCH = 0.1, 20
 

@@ -1,0 +1,144 @@
+"""The first simulations: their inputs, and what replaces those that fail."""
+
+import numpy as np
+import pytest
+
+from mrafno.errors import RunError
+from mrafno.run import Run, RunReader
+from mrafno.run.first import spread
+from mrafno.run.settings import RunSettings
+from tests.runs import COSTS, answer, create, smooth, tiny, tiny3
+
+
+def initial(run):
+    return run.state.of_kind("initial")
+
+
+def test_spread_points_are_those_of_the_greedy_algorithm():
+    points = np.array([[0.0], [10.0], [4.0], [9.0], [1.0]])
+    # The mean is 4.8; then the farthest from all before, the first of equals.
+    assert list(spread(points)) == [2, 1, 0, 3, 4]
+
+
+def test_spread_points_cover_better_than_random_ones():
+    points = np.random.default_rng(0).normal(size=(300, 3))
+    order = spread(points)
+    chosen = points[[next(order) for _ in range(20)]]
+
+    def radius(centres):
+        return np.linalg.norm(points[:, None] - centres, axis=2).min(axis=1).max()
+
+    assert radius(chosen) < 0.8 * min(radius(points[20 * i : 20 * (i + 1)]) for i in range(15))
+
+
+def test_mra_auto_begins_with_a_few_candidates_and_solves_some_on_both_meshes(tmp_path):
+    with Run.create(tmp_path / "run", tiny(), members=2) as run:
+        assert (run.settings.initial, run.settings.design, run.settings.test) == ((10, 2), "spread", 0)
+        queries = run.ask(100)
+        assert [q.level for q in queries] == [0] * 10 + [1] * 2
+        rows = [q.candidate for q in queries]
+        assert rows[10:] == rows[:2]
+        assert len(set(rows)) == 10
+        np.testing.assert_array_equal(queries[10].f, run.inputs.pool[rows[0]])
+        answer(run, queries)
+        assert run.spent.initial == 10 * COSTS[0] + 2 * COSTS[1]
+        [choice] = run.ask(1)
+        assert choice.candidate not in rows
+    assert RunReader(tmp_path / "run").pool == 40
+    with Run.open(tmp_path / "run", tiny()) as run:
+        assert [q.candidate for q in initial(run)] == rows
+        assert run.session.missing_setup() == []
+
+
+def test_defaults_follow_from_task_and_method():
+    few = {"levels": 3, "few": True, "builtin": False}
+    assert RunSettings().resolved(**few).initial == (10, 2, 2)
+    paper = RunSettings().resolved(levels=2, few=False, builtin=True)
+    assert (paper.initial, paper.design, paper.test) == (10, "random", 200)
+    # Initial examples that are asked for are the same for every method.
+    chosen = RunSettings(initial=4, test=7).resolved(**few)
+    assert (chosen.initial, chosen.design, chosen.test) == (4, "random", 7)
+    assert RunSettings(initial=4, design="spread").resolved(**few).design == "spread"
+    assert RunSettings().resolved(levels=1, few=True, builtin=False).initial == 10
+
+
+def test_initial_examples_by_level(tmp_path):
+    with create(tmp_path / "run", task=tiny3(), initial=(4, 0, 2)) as run:
+        levels = [q.level for q in run.ask(100) if q.kind == "initial"]
+        assert levels == [0] * 4 + [2] * 2
+        assert len(run.inputs.initial) == 6
+    assert RunReader(tmp_path / "run").state.settings.initial == (4, 0, 2)
+
+
+@pytest.mark.parametrize("initial", [(5, 0), (1, 1), (2, 0)])
+def test_a_level_may_begin_with_one_example_or_none(tmp_path, initial):
+    with create(tmp_path / "run", "mra-auto", initial=initial) as run:
+        outcome = run.advance(3)
+        assert outcome.steps == 3
+        assert run.surrogate.predict(run.inputs.pool[:2]).mean.shape == (2, 1, 17)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (0, "initial must be 1 or more on some level, got 0"),
+        ((0, 0), "initial must be 1 or more on some level"),
+        ((3, -1), "initial must be a whole number, 0 or more, got -1"),
+        (2.5, "initial must be a whole number, 0 or more, got 2.5"),
+        ((1, 2, 3), "3 numbers, the task has 2 levels"),
+    ],
+)
+def test_wrong_numbers_are_refused(tmp_path, wrong, said):
+    with pytest.raises(RunError, match=said):
+        create(tmp_path / "run", initial=wrong)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("design", ["random", "spread"])
+def test_a_failed_initial_example_is_replaced_by_a_candidate(tmp_path, design):
+    with create(tmp_path / "run", design=design, retries=1) as run:
+        first, *others = run.ask(6)
+        answer(run, others)
+        run.fail(first.id, "no convergence")
+        [again] = [q for q in run.ask(1) if q.kind == "initial"]
+        np.testing.assert_array_equal(again.f, first.f)
+        run.fail(again.id, "no convergence")
+        [other] = [q for q in run.ask(1) if q.kind == "initial"]
+        assert (other.level, other.candidate) == (first.level, run.state.queries[other.id].row)
+        assert not np.array_equal(other.f, first.f)
+        answer(run, [other])
+        assert {q.kind for q in run.ask(100)} == {"test"}
+        assert run.state.counts(2, "told") == [3, 3]
+        assert run.spent.failed == 2 * COSTS[0]
+        record = run.state.queries[other.id]
+        assert other.candidate in run.state.used_rows("pool")
+    state = RunReader(tmp_path / "run").state
+    assert state.queries[other.id] == record
+
+
+def test_an_abandoned_initial_example_is_replaced_at_once(tmp_path):
+    with create(tmp_path / "run", design="spread") as run:
+        queries = run.ask(6)
+        run.abandon(queries[0].id, "no steady state")
+        [other] = [q for q in run.ask(1) if q.kind == "initial"]
+        assert other.candidate not in [q.candidate for q in queries]
+        # The fine example of the same input is still of use, and the next fine one is of an input that works.
+        assert queries[3].candidate == queries[0].candidate
+        run.abandon(queries[4].id, "no steady state")
+        [fine] = [q for q in run.ask(1) if q.kind == "initial"]
+        assert (fine.level, fine.candidate) == (1, other.candidate)
+
+
+def test_a_run_goes_on_where_initial_simulations_fail(tmp_path):
+    broken = tiny().sample(4, seed=0)
+
+    def solve(f, level):
+        if any(np.allclose(f[0], one[0, :: 2 if level == 0 else 1]) for one in broken):
+            raise ArithmeticError("no convergence")
+        return smooth(f, level)
+
+    with create(tmp_path / "run", "random-low", tiny(solve), test=0, retries=0) as run:
+        run.advance(2, max_failure_rate=0.9)
+        assert run.state.counts(2, "told") == [5, 3]
+        assert sum(q.status == "failed" for q in initial(run)) == 4
+        assert sum(q.from_pool for q in initial(run)) == 4
