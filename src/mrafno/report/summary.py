@@ -94,9 +94,8 @@ def learnt(run: RunReader) -> list[str]:
         fell = f", {before:.3g} before the first choice" if first.step == 0 and last.step else ""
         found.append(f"Its mean relative L2 error on test examples is {error:.3g}{fell}.")
     elif state.error_estimate is not None:
-        found.append(
-            f"By its own estimate its relative L2 error is {state.error_estimate.interval}; no test examples were measured."
-        )
+        own = state.error_estimate.interval
+        found.append(f"By its own estimate its relative L2 error is {own}; no test examples were measured.")
     else:
         found.append("No error is known yet.")
     return found
