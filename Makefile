@@ -90,7 +90,7 @@ docs: $(STAMP)  ## build the documentation into build/site; a warning is an erro
 demo-tasks: $(BASE)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
-bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-driver bench-warm bench-policy bench-local-correction bench-spread bench-limit bench-dashboard bench-soak  ## run the benchmarks
+bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-driver bench-warm bench-policy bench-local-correction bench-spread bench-limit bench-pool bench-pool bench-dashboard bench-soak  ## run the benchmarks
 
 bench-tasks: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_tasks
@@ -121,6 +121,10 @@ bench-spread: $(STAMP)
 
 bench-limit: $(STAMP)
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_limit
+
+bench-pool: $(STAMP)
+	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_pool
+	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_pool --part
 
 bench-dashboard: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_dashboard

@@ -64,3 +64,16 @@ def test_a_run_with_one_measurement_does_not_shorten_the_mean_curve(tmp_path, ru
     _, _, sections = comparison([RunReader(folder) for folder in [*runs, new]])
     assert sections[0][2].data[-1].x == (6.0, 26.0, 46.0)
     assert any(row[0] == str(new) for row in sections[3][2])
+
+
+def test_runs_of_different_tasks_of_one_name_are_not_one_group(tmp_path):
+    from tests import runs
+
+    tasks = {"first": runs.tiny(), "second": runs.tiny(runs.counted)}
+    for name, task in tasks.items():
+        runs.create(tmp_path / name, "random-low", task).close()
+    _, lead, sections = comparison([RunReader(tmp_path / name) for name in tasks])
+    headings = {heading.partition(":")[0] for heading, *_ in sections}
+    assert len(headings) == 2
+    assert all(heading.startswith("tiny #") for heading in headings)
+    assert lead.startswith("2 runs of tiny.")

@@ -72,7 +72,7 @@ def test_any_other_task_is_restored_without_its_simulator(task):
     assert not values["builtin"]
     again = task_from_json(values, task.sample(5))
     assert isinstance(again, ExternalTask)
-    unknown = {"identity": None, "parameters": None, "inputs": None}
+    unknown = {"identity": None, "parameters": None, "inputs": None, "simulator": None}
     assert task_as_json(again) | unknown == values | unknown
     assert (again.domain, again.costs) == (task.domain, task.costs)
     np.testing.assert_array_equal(again.restrict(task.sample(2), 0), task.restrict(task.sample(2), 0))

@@ -18,6 +18,7 @@ from mrafno.run.spending import COUNTED, Count, check_count
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.layout import INBOX, LOCK, REFUSED
 from mrafno.storage.lock import LockState, lock_state
+from mrafno.tasks.labels import task_labels
 
 #: Failed and running queries that are listed; more are counted.
 _LISTED = 8
@@ -113,6 +114,7 @@ def comparison(
     """
     check_count(count)
     curves = [state.error_curve(count) for _, state in runs]
+    labels = task_labels([state.task for _, state in runs])
     known = [curve for curve in curves if curve is not None]
     wanted = sorted(errors, reverse=True)
     if not errors and known:
@@ -124,7 +126,7 @@ def comparison(
         "runs": [
             {
                 "run": str(folder),
-                "task": state.task["name"],
+                "task": label,
                 "method": state.method,
                 "seed": state.seed,
                 "state": state.activity(lock_state(folder / LOCK)),
@@ -135,7 +137,7 @@ def comparison(
                 "error": None if curve is None else curve.errors[-1],
                 "reached": {f"{error:g}": None if curve is None else cost_to_reach(curve, error) for error in wanted},
             }
-            for (folder, state), curve in zip(runs, curves, strict=True)
+            for (folder, state), curve, label in zip(runs, curves, labels, strict=True)
         ],
     }
 

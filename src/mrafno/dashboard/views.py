@@ -10,6 +10,7 @@ import numpy as np
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
 from mrafno.run.status import Status
+from mrafno.tasks.labels import task_labels
 
 #: Queries per page of the table.
 PAGE = 25
@@ -239,7 +240,10 @@ def overlay(runs: Mapping[str, RunReader]) -> dict[str, Any] | None:
     if not curves:
         return None
     styles = method_styles({name: runs[name].state.method for name in curves})
-    lines = [Line(name, curve.costs, curve.errors, style=styles[name]) for name, curve in curves.items()]
+    tasks = dict(zip(curves, task_labels([runs[name].state.task for name in curves]), strict=True))
+    # Runs of different tasks are no comparison of methods, so each line says of which one it is.
+    labels = {name: f"{name}, {tasks[name]}" if len(set(tasks.values())) > 1 else name for name in curves}
+    lines = [Line(labels[name], curve.costs, curve.errors, style=styles[name]) for name, curve in curves.items()]
     units = {unit(runs[name]) for name in curves}
     said = units.pop() if len(units) == 1 else "each in the unit of its own task"
     figure = error_figure(lines, said)

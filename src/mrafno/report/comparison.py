@@ -17,6 +17,7 @@ from mrafno.report.html import Cells, Section
 from mrafno.report.page import unit
 from mrafno.run.reader import RunReader
 from mrafno.run.spending import COUNTED
+from mrafno.tasks.labels import task_key, task_labels
 
 #: Settings that do not change the choices of a run.
 _IRRELEVANT = ("evaluate", "lease", "retries")
@@ -43,10 +44,15 @@ def comparison(runs: Sequence[RunReader], errors: Sequence[float] = ()) -> tuple
     for run in runs:
         tasks.setdefault(_task_key(run), []).append(run)
     names = [here[0].state.task["name"] for here in tasks.values()]
+    labels = [
+        f"{name} ({', '.join(here[0].meshes)})" if names.count(name) > 1 else name
+        for name, here in zip(names, tasks.values(), strict=True)
+    ]
+    if len(set(labels)) < len(labels):
+        labels = task_labels([here[0].state.task for here in tasks.values()])
     sections: list[Section] = []
-    for name, here in zip(names, tasks.values(), strict=True):
-        full = f"{name} ({', '.join(here[0].meshes)})" if names.count(name) > 1 else name
-        sections += _task_sections(full, here, errors)
+    for label, here in zip(labels, tasks.values(), strict=True):
+        sections += _task_sections(label, here, errors)
     lead = f"{len(runs)} runs of {listed(list(dict.fromkeys(names)))}. Costs are those of {COUNTED[runs[0].count]}."
     return "Runs compared", lead, sections
 
@@ -64,7 +70,7 @@ def grouped(runs: Sequence[RunReader]) -> list[Group]:
 
 def _task_key(run: RunReader) -> Any:
     task = run.state.task
-    return task["name"], task["identity"], str(task["resolutions"]), str(task["costs"])
+    return (*task_key(task), str(task["costs"]))
 
 
 def _task_sections(name: str, runs: Sequence[RunReader], errors: Sequence[float]) -> list[Section]:

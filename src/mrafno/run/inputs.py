@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from mrafno.data.pool import RunInputs, check_pool, draw, same_inputs, stacked, unstacked
 from mrafno.errors import LedgerError, RunError, TaskError
 from mrafno.grids import Array
+from mrafno.run.changes import check_simulator
 from mrafno.run.recorder import Recorder, imported_inputs, pool_sizes
 from mrafno.run.state import RunState
 from mrafno.storage.large_arrays import map_array, write_blocks
@@ -104,6 +105,8 @@ class InputStore:
             keep: record them if that was interrupted.
         """
         self._check()
+        if not isinstance(self.task, ExternalTask):
+            check_simulator(self.recorder, self.task, record=keep)
         if keep:
             self.keep()
 

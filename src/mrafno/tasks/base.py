@@ -4,7 +4,7 @@ import abc
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,11 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, resample
 from mrafno.parameters import ParameterValues, as_parameters, check_constant, check_names, join, split
+from mrafno.tasks.source import source_of
 
 #: Largest change of an input along an axis along which it is repeated, as a share of its largest value.
 _CHANGE = 1e-9
 #: Largest output, and bound of costs: squares and quotients of them must not overflow.
 LARGEST = 1e100
+
+
+#: Costs of a simulation on each level, or ``measured``: the seconds that it takes.
+Costs = Sequence[float] | Literal["measured"]
 
 
 class Task(abc.ABC):
@@ -67,7 +72,10 @@ class Task(abc.ABC):
     #: Increased whenever a change to the solver changes its numbers; part of :attr:`identity`, the key of caches.
     revision: ClassVar[int] = 1
 
-    def __init__(self, resolutions: Sequence[Sequence[int] | int], costs: Sequence[float]) -> None:
+    #: Whether costs are the seconds that simulations take, which a run learns; then ``costs`` are a first guess.
+    measured_costs: bool = False
+
+    def __init__(self, resolutions: Sequence[Sequence[int] | int], costs: Costs) -> None:
         if missing := [name for name in ("name", "layout") if not hasattr(self, name)]:
             raise TaskError(
                 f"{type(self).__name__}: it has no {' and no '.join(missing)}. Set name, a text, and layout, the "
@@ -84,10 +92,16 @@ class Task(abc.ABC):
         if self.interpolation not in get_args(Interpolation):
             known = ", ".join(get_args(Interpolation))
             raise TaskError(f"{self.name}: unknown interpolation {self.interpolation!r}. Choose one of {known}.")
+        if isinstance(costs, str) and costs == "measured":
+            self.measured_costs = True
+            sizes = [float(np.prod(shape)) for shape in self.resolutions]
+            costs = [n / sizes[0] for n in sizes]
         try:
             self.costs = tuple(float(c) for c in costs)
         except (TypeError, ValueError):
-            raise TaskError(f"{self.name}: costs {costs!r} are not numbers. Give one per resolution.") from None
+            raise TaskError(
+                f'{self.name}: costs {costs!r} are not numbers. Give one per resolution, or "measured".'
+            ) from None
         if len(self.costs) != len(self.resolutions) or not all(c > 0 and np.isfinite(c) for c in self.costs):
             raise TaskError(
                 f"{self.name}: costs {self.costs} do not fit {len(self.resolutions)} resolutions. "
@@ -133,6 +147,14 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def configuration(self) -> dict[str, Any] | None:
         """Everything but the meshes that determines the outputs, as JSON values; None if that is unknown."""
+
+    #: Whether a run must not go on with a simulator whose source was changed.
+    strict_source: bool = False
+
+    def describe_simulator(self) -> str | None:
+        """The simulator's source, in which a change is looked for; None for a built-in task, which has a revision."""
+        own = type(self).__module__.partition(".")[0] != "mrafno"
+        return source_of(type(self)) if own else None
 
     # Public methods.
 

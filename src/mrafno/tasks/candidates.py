@@ -11,7 +11,7 @@ from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Interpolation, Layout, as_shapes
 from mrafno.parameters import ParameterValues, as_parameters, join, over_decades, split
 from mrafno.tasks.axes import as_labels, placed
-from mrafno.tasks.base import Task, as_numbers
+from mrafno.tasks.base import Costs, Task, as_numbers
 from mrafno.tasks.digest import InputDigest, digest_inputs
 from mrafno.tasks.rows import DrawnRows, Hdf5Rows, LazyRows, MappedRows, Rows, as_rows
 
@@ -41,6 +41,7 @@ class CandidateSettings(TypedDict, total=False):
     interpolation: Interpolation
     zero_boundary: Sequence[tuple[bool, bool]]
     version: str | None
+    strict_source: bool
 
 
 class CandidateTask(Task):
@@ -51,7 +52,7 @@ class CandidateTask(Task):
             are parameters only. What is memory-mapped (``numpy.load(..., mmap_mode="r")``) or an ``h5py.Dataset`` stays
             on disk. Or a function ``inputs(n, seed)`` that draws n of them.
         resolutions: grid shapes, coarse to fine.
-        costs: the cost of one solve on each level, in any unit.
+        costs: the cost of one solve on each level, in any unit; or ``measured``: the seconds that a run sees it take.
         name: a short name, used in messages and files.
         parameters: numbers that belong to each input, ``(n, p)``, or a mapping from names to n numbers. None if there
             are none, or if ``inputs`` has them already, as constant channels behind the functions.
@@ -72,7 +73,8 @@ class CandidateTask(Task):
         interpolation: how inputs are interpolated to a coarser grid: ``"linear"`` or ``"nearest"``.
         zero_boundary: per axis, whether outputs vanish at its (start, end).
         version: any text; change it whenever the simulator would give other numbers. Without it results are not
-            cached, because a changed simulator cannot be detected.
+            cached, because not every change of a simulator can be detected.
+        strict_source: refuse to go on with a run whose simulator's source was changed; by default that is a warning.
     """
 
     #: Which inputs can be simulated on which level, ``(n, levels)``, and which are for tests; None if all, and if any.
@@ -83,7 +85,7 @@ class CandidateTask(Task):
         self,
         inputs: ArrayLike | Rows | DrawInputs | None,
         resolutions: Sequence[Sequence[int] | int],
-        costs: Sequence[float],
+        costs: Costs,
         *,
         name: str = "candidates",
         parameters: ParameterValues | None = None,
@@ -102,6 +104,7 @@ class CandidateTask(Task):
         interpolation: Interpolation = "linear",
         zero_boundary: Sequence[tuple[bool, bool]] = (),
         version: str | None = None,
+        strict_source: bool = False,
     ) -> None:
         shapes = as_shapes(resolutions)
         self.name = name
@@ -117,6 +120,7 @@ class CandidateTask(Task):
         if self.zero_boundary and len(self.zero_boundary) != len(shapes[0]):
             raise TaskError(f"{name}: zero_boundary needs one (start, end) pair per axis, got {self.zero_boundary}.")
         self.version = version
+        self.strict_source = strict_source
         if len(shapes[0]) > 3:
             raise TaskError(f"{name}: grids of {len(shapes[0])} axes are not supported. Use 1 to 3.")
         if isinstance(out_channels, bool) or not isinstance(out_channels, int) or out_channels < 1:

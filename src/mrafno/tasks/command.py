@@ -16,8 +16,10 @@ from numpy.typing import ArrayLike
 
 from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array
+from mrafno.tasks.base import Costs
 from mrafno.tasks.candidates import CandidateSettings, CandidateTask, DrawInputs, stack_outputs
 from mrafno.tasks.rows import Rows
+from mrafno.tasks.source import source_of_command
 
 #: What stands in braces for something other than a parameter.
 _FIELDS = ("input", "output", "parameters", "level", "resolution")
@@ -50,7 +52,7 @@ class CommandTask(CandidateTask):
         command: str | Sequence[str],
         inputs: ArrayLike | Rows | DrawInputs | None = None,
         resolutions: Sequence[Sequence[int] | int] = (),
-        costs: Sequence[float] = (),
+        costs: Costs = (),
         *,
         timeout: float | None = None,
         **settings: Unpack[CandidateSettings],
@@ -71,6 +73,10 @@ class CommandTask(CandidateTask):
         if timeout is not None and not timeout > 0:
             raise TaskError(f"{self.name}: the timeout must be a positive number of seconds or None, got {timeout!r}.")
         self.timeout = timeout
+
+    def describe_simulator(self) -> str | None:
+        """The command line and the text of the files that it names."""
+        return source_of_command(self.command)
 
     @property
     def configuration(self) -> dict[str, Any] | None:

@@ -8,8 +8,10 @@ from numpy.typing import ArrayLike
 
 from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array
+from mrafno.tasks.base import Costs
 from mrafno.tasks.candidates import CandidateSettings, CandidateTask, DrawInputs, stack_outputs
 from mrafno.tasks.rows import Rows
+from mrafno.tasks.source import source_of
 
 
 class FunctionTask(CandidateTask):
@@ -38,7 +40,7 @@ class FunctionTask(CandidateTask):
         solve: Callable[..., ArrayLike],
         inputs: ArrayLike | Rows | DrawInputs | None = None,
         resolutions: Sequence[Sequence[int] | int] = (),
-        costs: Sequence[float] = (),
+        costs: Costs = (),
         *,
         batched: bool = False,
         **settings: Unpack[CandidateSettings],
@@ -49,6 +51,11 @@ class FunctionTask(CandidateTask):
             raise TaskError(f"{self.name}: solve must be a function of {self._takes}, got {type(solve).__name__}.")
         self.function = solve
         self.batched = batched
+
+    def describe_simulator(self) -> str | None:
+        """Source of the function and of what it uses from its module, and of the function that draws inputs."""
+        parts = [source_of(one) for one in (self.function, self.draw_inputs) if one is not None]
+        return "\n\n".join(part for part in parts if part) or None
 
     @property
     def configuration(self) -> dict[str, Any] | None:
