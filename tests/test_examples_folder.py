@@ -44,8 +44,8 @@ def test_own_simulator():
     ("name", "first", "last"),
     [
         ("acquisition.py", "finished 5 steps: cost ", r"(\(\d+, [01]\)(, )?){5}"),
-        ("mesh_rule.py", "finished 6 steps: cost 46.2", r"0, 0, 0, 0, 1, 0"),
-        ("network.py", "finished 3 steps: cost 3", r"\(2, 1, 129\)"),
+        ("mesh_rule.py", "finished 6 steps: cost 1039 in all: 168.8 initial, 46.2 chosen", r"0, 0, 0, 0, 1, 0"),
+        ("network.py", "finished 3 steps: cost 995.8 in all: 168.8 initial, 3 chosen", r"\(2, 1, 129\)"),
     ],
 )
 def test_extensions_from_outside(name, first, last):
@@ -119,6 +119,17 @@ def test_trajectory():
     assert simulated[0] == 0.0
     assert max(abs(a - b) for a, b in zip(simulated, predicted, strict=True)) < 0.2
     assert lines[3].endswith("shows input, truth, prediction and error over x (m) and t (s)")
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("fields_2d.py", "finished 5 steps"), ("fields_3d.py", "finished 4 steps"), ("parameters.py", "finished 8 steps")],
+)
+def test_gallery(tmp_path, name, begins):
+    picture = tmp_path / "picture.svg"
+    said = run(name, "--picture", str(picture))
+    assert said.startswith(begins)
+    assert "<svg" in picture.read_text(encoding="utf-8")
 
 
 def test_demo(tmp_path):
