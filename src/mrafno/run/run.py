@@ -32,6 +32,7 @@ from mrafno.run.state import Evaluation, QueryRecord, RunState, Training
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.query import Query
 from mrafno.storage.ledger import Ledger
+from mrafno.surrogate.devices import check_device
 from mrafno.tasks.base import Task
 from mrafno.tasks.stored import check_same_task, task_from_json
 
@@ -99,6 +100,7 @@ class Run(Known):
             settings: those of :class:`RunSettings`.
         """
         Ledger(path).check_new()
+        check_device(device)
         new = NewRun.of(task, method, seed, examples, settings)
         ledger = Ledger.create(path, **new.data)
         try:
@@ -135,6 +137,7 @@ class Run(Known):
             brief: say that the run is held for a moment only: others wait for it in any case.
             callbacks, device: as of :meth:`create`.
         """
+        check_device(device)
         ledger = Ledger.open(path, write=write, wait=wait, brief=brief)
         try:
             state = RunState.of(ledger.events)
