@@ -119,3 +119,11 @@ def test_demo_tasks(tmp_path):
     assert page.resolve().as_uri() in said
     text = page.read_text(encoding="utf-8")
     assert all(f"<h2>{name}<a " in text for name in ("burgers", "darcy", "darcy3", "diffusion", "diffusion3d"))
+
+
+def test_measured_costs():
+    lines = run("measured_costs.py").splitlines()
+    coarse, fine = map(float, re.fullmatch(r"seconds of a simulation: ([0-9.]+), ([0-9.]+)", lines[-2]).groups())
+    assert 0.005 <= coarse < 0.05 <= fine
+    spent = re.fullmatch(r"spent: ([0-9.]+) in all: ([0-9.]+) initial, ([0-9.]+) chosen, 0 test", lines[-1])
+    assert float(spent[1]) >= 14 * 0.005

@@ -85,11 +85,19 @@ def test_errors_of_zero_are_no_trouble():
     assert 0 <= found.low <= found.error <= found.high < 1e-6
 
 
+def test_skewness_is_that_of_the_errors_of_each_mesh():
+    assert estimate_error([[0.5] * 9, [0.1] * 9], [0.1]).skewness == pytest.approx(0.0, abs=1e-12)
+    rng = np.random.default_rng(0)
+    errors = [scale * np.exp(0.6 * rng.normal(size=20_000)) for scale in (0.5, 0.01)]
+    assert estimate_error(errors, [0.1]).skewness == pytest.approx(0.6**2 / 2, rel=0.05)  # of a lognormal
+
+
 def test_it_prints_as_a_sentence_and_is_json():
     found = Estimate(0.0214, 0.0151, 0.0312, 12, 40, 0.01, 100)
     assert str(found) == (
         "0.0214 (0.0151 to 0.0312 with 90 % probability), from 12 errors on the finest mesh and 40 on coarser meshes, "
         "each of a network that was not trained on the example, and the spread of the networks over 100 candidates"
     )
+    assert found.interval == "0.0214 (0.0151 to 0.0312)"
     assert Estimate(**found.as_json()) == found
     assert "coarser" not in Estimate(0.1, 0.1, 0.2, 5, 0, 0.1, 9).basis

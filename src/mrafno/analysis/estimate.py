@@ -62,6 +62,9 @@ class Estimate:
         low, high: ends of the interval that holds the error with a probability of 90 %.
         fine: out-of-fold errors on the finest mesh that it rests on; coarse: those on coarser meshes.
         spread: mean relative distance of the networks from their mean; candidates: on how many of these.
+        skewness: how unequal the errors of inputs are: the logarithm of their root mean square over their mean, within
+            meshes. 0 where all inputs are equally hard, so that choosing them gains nothing; above .2 where few hard
+            ones decide. None if it was not recorded.
     """
 
     error: float
@@ -71,6 +74,12 @@ class Estimate:
     coarse: int
     spread: float
     candidates: int
+    skewness: float | None = None
+
+    @property
+    def interval(self) -> str:
+        """Error and interval, in short."""
+        return f"{self.error:.3g} ({self.low:.3g} to {self.high:.3g})"
 
     @property
     def basis(self) -> str:
@@ -116,7 +125,7 @@ def estimate_error(errors: Sequence[Sequence[float] | Array], spreads: Sequence[
     low = error * math.exp(-math.hypot(math.log(error / low), _QUANTILE * _OWN_DEVIATION))
     high = error * math.exp(math.hypot(math.log(high / error), _QUANTILE * _OWN_DEVIATION))
     counts = [len(level) for level in logs]
-    return Estimate(error, low, high, counts[-1], sum(counts[:-1]), spread, len(spreads))
+    return Estimate(error, low, high, counts[-1], sum(counts[:-1]), spread, len(spreads), _skewness(logs))
 
 
 def _shape(logs: Sequence[Array]) -> tuple[float, float]:
@@ -126,6 +135,12 @@ def _shape(logs: Sequence[Array]) -> tuple[float, float]:
     variance = (_ASSUMED * _DEVIATION**2 + float(np.sum(around**2))) / (_ASSUMED + freedom)
     assumed = _ASSUMED * math.exp(_DEVIATION**2 / 2)
     return variance, math.log((assumed + float(np.exp(around).sum())) / (_ASSUMED + len(around)))
+
+
+def _skewness(logs: Sequence[Array]) -> float:
+    """Logarithm of the ratio of root mean square and mean of the errors, each divided by its mesh's mean."""
+    relative = np.concatenate([np.exp(level) / np.exp(level).mean() for level in logs if len(level)])
+    return 0.5 * math.log(float(np.mean(relative**2)))
 
 
 def _fine_likelihood(centre: float, variance: float) -> Array:

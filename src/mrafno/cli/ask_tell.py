@@ -109,6 +109,7 @@ def _method(folder: Path, text: str | None) -> "Method | None":
 
 def _query_json(run: "Run", query: "Query", place: Path) -> dict[str, Any]:
     from mrafno.errors import LedgerError
+    from mrafno.run.prices import prices
     from mrafno.storage.files import to_npy, write_bytes
 
     path = (place / f"{query.id}.npy").absolute() if len(query.functions) else None
@@ -129,7 +130,7 @@ def _query_json(run: "Run", query: "Query", place: Path) -> dict[str, Any]:
         "step": query.step,
         "input": None if path is None else str(path),
         "parameters": query.parameters,
-        "cost": run.task.costs[query.level],
+        "cost": prices(run.state)[query.level],
     }
 
 

@@ -46,7 +46,7 @@ def run_table(state: RunState, folder: Path, lock: LockState = "free", untaken: 
         ("steps", str(now.step)),
         ("cost", str(state.spent)),
         ("error", "not measured yet" if now.error is None else f"{now.error:.4g} after step {now.measured}"),
-        ("estimate", "none yet" if now.estimate is None else f"{now.estimate:.4g}, by the run itself"),
+        ("estimate", "none yet" if (own := state.error_estimate) is None else f"{own.interval}, by the run itself"),
         ("time", ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in now.seconds.items())),
     ]
     if running := [q for q in state.running if q.id not in untaken]:

@@ -62,15 +62,16 @@ def _figures(run: RunReader) -> list[tuple[str, str, str]]:
     error = ("none", "no test examples were measured") if last is None else (
         f"{last.metrics['relative_l2']:.4g}", f"relative L2 on {counted(tests, 'test example')}, step {last.step}"
     )  # fmt: skip
-    bound = "" if state.bound is None else f", at most {state.bound:.3g} (95 %)"
-    estimate = "none" if state.estimate is None else f"{state.estimate:.4g}"
+    own = state.error_estimate
+    between = "too little is known" if own is None else f"{own.low:.3g} to {own.high:.3g} with 90 % probability"
+    estimate = "none" if own is None else f"{own.error:.3g}"
     covered = None if last is None else last.metrics.get("coverage", {}).get("0.9")
     told = state.of_kind("pool", "told")
     meshes = [f"{sum(q.level == level for q in told)} on {mesh}" for level, mesh in enumerate(run.meshes)]
     spent = state.spent
     found = [
         ("Error", *error),
-        ("Own estimate", estimate, f"out-of-fold{bound}"),
+        ("Own estimate", estimate, between),
         ("Cost", f"{run.cost:.6g}", f"{spent.initial:g} initial, {spent.chosen:g} chosen, {spent.test:g} test"),
         ("Chosen simulations", str(state.step), ", ".join(meshes)),
         ("Time", duration(sum(run.seconds.values())), "simulating, training, choosing, evaluating"),
@@ -92,9 +93,9 @@ def learnt(run: RunReader) -> list[str]:
         error, before = last.metrics["relative_l2"], first.metrics["relative_l2"]
         fell = f", {before:.3g} before the first choice" if first.step == 0 and last.step else ""
         found.append(f"Its mean relative L2 error on test examples is {error:.3g}{fell}.")
-    elif state.estimate is not None:
+    elif state.error_estimate is not None:
         found.append(
-            f"By its own estimate its relative L2 error is {state.estimate:.3g}; no test examples were measured."
+            f"By its own estimate its relative L2 error is {state.error_estimate.interval}; no test examples were measured."
         )
     else:
         found.append("No error is known yet.")
@@ -127,12 +128,8 @@ def sure(run: RunReader) -> list[str]:
         found.append(f"The error is a mean over {counted(tests, 'test example')} that nothing was trained on.")
         if tests < 30:
             found.append("That is few: the mean itself is uncertain by tens of per cent.")
-    if state.estimate is not None:
-        bound = "" if state.bound is None else f", with {state.bound:.3g} as its upper 95 % bound"
-        found.append(
-            "The run's own estimate, from examples that single networks were not trained on, is "
-            f"{state.estimate:.3g}{bound}."
-        )
+    if state.error_estimate is not None:
+        found.append(f"The run's own estimate is {state.error_estimate}.")
     covered = None if last is None else last.metrics.get("coverage", {}).get("0.9")
     if covered is not None:
         low, high = _RIGHT

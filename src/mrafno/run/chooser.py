@@ -13,6 +13,7 @@ from mrafno.acquisition.utilities import PoolGrams, draw_targets, pool_grams
 from mrafno.data.pool import RunInputs
 from mrafno.grids import Array
 from mrafno.run.methods import Method
+from mrafno.run.prices import prices
 from mrafno.run.scoring import scored_inputs, scoring_grid
 from mrafno.run.screening import GROUP, SMALL, Screen
 from mrafno.run.settings import RunSettings
@@ -77,7 +78,7 @@ class Chooser:
             remaining=context.candidates,
             pending=pending,
             costs=weights,
-            prices=self.task.costs,
+            prices=prices(state),
             budget=budget,
         )
         return [
@@ -118,12 +119,12 @@ class Chooser:
             return screen.grams(np.unique(np.concatenate(rows)))
 
         weights = annealed_cost(
-            self.task.costs, step - 1, schedule=s.schedule, rate=s.alpha, renormalise=s.renormalise
+            prices(state), step - 1, schedule=s.schedule, rate=s.alpha, renormalise=s.renormalise
         )  # steps count from 1, schedules from 0
         return Context(
             candidates=candidates,
             remaining=remaining,
-            costs=tuple(self.task.costs),
+            costs=prices(state),
             cost_weights=tuple(weights),
             step=step,
             seed=self.seed,

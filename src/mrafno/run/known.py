@@ -8,6 +8,7 @@ from mrafno.analysis.estimate import Estimate
 from mrafno.analysis.forecast import CostForecast, ErrorForecast
 from mrafno.errors import RunError
 from mrafno.run.forecasting import forecast_cost, forecast_error
+from mrafno.run.prices import prices
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Spent
 from mrafno.run.state import RunState
@@ -25,6 +26,11 @@ class Known(abc.ABC):
     def spent(self) -> Spent:
         """What was spent so far: initial, chosen, test and failed simulations, and their total."""
         return self.state.spent
+
+    @property
+    def prices(self) -> tuple[float, ...]:
+        """Price of one simulation on each level, as declared or as learnt; see :mod:`mrafno.run.prices`."""
+        return prices(self.state)
 
     @property
     def settings(self) -> RunSettings:

@@ -16,6 +16,7 @@ from mrafno.errors import CallbackError, FailuresError, LedgerError, MrafnoError
 from mrafno.run.answers import OPEN, Answer, leave_answer
 from mrafno.run.attempts import Attempts
 from mrafno.run.goals import Goals, SimulationOptions
+from mrafno.run.prices import mismatch
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
 from mrafno.run.state import QueryRecord, RunState
@@ -99,7 +100,8 @@ class Loop:
         scheduler = Scheduler(self.task, executor, limit=o.limit, isolate=isolate, memory=o.memory, spool=spool)
         try:
             self._collect_spooled()
-            if self._here and not scheduler.isolates and self.task.identity is not None:
+            cached = self.task.identity is not None and not self.task.measured_costs  # a cached one takes no time
+            if self._here and not scheduler.isolates and cached:
                 self._solve_setup(progress)
             self.watch("simulating")
             for record in self.state.running:
@@ -190,6 +192,7 @@ class Loop:
         return target is not None and bound is not None and bound <= target
 
     def _train_and_evaluate(self, *, last: bool) -> None:
+        self.recorder.warn("costs", mismatch(self.state))
         self.trainer.train_and_evaluate_if_due(lambda done, *_: self.watch("training", done), last=last)
 
     def _exhausted(self) -> str:

@@ -55,6 +55,7 @@ class Plan:
         first: Sequence[First],
         goals: Goals,
         *,
+        prices: Sequence[float],
         spent: Spent | None = None,
         steps: int = 0,
     ) -> "Plan":
@@ -62,9 +63,9 @@ class Plan:
         groups: dict[tuple[str, int], int] = {}
         for one in first:
             groups[one.kind, one.level] = groups.get((one.kind, one.level), 0) + 1
-        parts = tuple(PlannedPart(kind, level, n, task.costs[level]) for (kind, level), n in groups.items())
+        parts = tuple(PlannedPart(kind, level, n, prices[level]) for (kind, level), n in groups.items())
         meshes = tuple("x".join(map(str, shape)) for shape in task.resolutions)
-        return Plan(parts, meshes, tuple(task.costs), goals, spent or Spent(), steps)
+        return Plan(parts, meshes, tuple(prices), goals, spent or Spent(), steps)
 
     @staticmethod
     def of_new(task: Task, settings: RunSettings, goals: Goals, given: Sequence[int] = ()) -> "Plan":
@@ -77,7 +78,7 @@ class Plan:
         wanted = PoolSizes(settings.initial_of(task.levels), 1, 0, 0, tuple(given))
         first = [First("initial", level, row) for row, level in enumerate(wanted.initial_levels(task.levels))]
         first += [First("test", task.levels - 1, row) for row in range(settings.test or 0)]
-        return Plan.of(task, first, goals)
+        return Plan.of(task, first, goals, prices=task.costs)
 
     @property
     def first_cost(self) -> float:

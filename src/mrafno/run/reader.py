@@ -13,6 +13,7 @@ from mrafno.run.answers import untaken
 from mrafno.run.inputs import inputs_of, pool_of, stored_inputs
 from mrafno.run.known import Known
 from mrafno.run.notes import Notes, read_notes
+from mrafno.run.prices import prices
 from mrafno.run.progress import Progress, Standing, progress, standing
 from mrafno.run.recorder import pool_sizes
 from mrafno.run.spending import Count, check_count
@@ -169,7 +170,7 @@ class RunReader(Known):
     @property
     def costs(self) -> tuple[float, ...]:
         """The task's own figures for one solve on each mesh."""
-        return tuple(float(cost) for cost in self.state.task["costs"])
+        return prices(self.state)
 
     @property
     def pool(self) -> int:

@@ -26,6 +26,7 @@ from mrafno.run.new import NewRun
 from mrafno.run.notebook import NotebookProgress, in_notebook, table
 from mrafno.run.outcome import Outcome, figures
 from mrafno.run.plan import Plan
+from mrafno.run.prices import prices
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
 from mrafno.run.spending import Count, check_count
@@ -285,7 +286,9 @@ class Run(Known):
 
     def _planned(self, goals: Goals) -> Plan:
         spent, steps = self.state.spent, self.state.step
-        return Plan.of(self.task, self.session.missing_setup(), goals, spent=spent, steps=steps)
+        return Plan.of(
+            self.task, self.session.missing_setup(), goals, prices=prices(self.state), spent=spent, steps=steps
+        )
 
     def advance(
         self,

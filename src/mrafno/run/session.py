@@ -15,6 +15,7 @@ from mrafno.grids import Array
 from mrafno.run.answers import checked_measure, checked_output, open_query, read_answer
 from mrafno.run.first import First, missing_first
 from mrafno.run.inputs import InputStore
+from mrafno.run.prices import is_measured, prices
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, counts, price_of
@@ -105,7 +106,7 @@ class Session:
 
     def committed(self, count: Count = "total") -> float:
         """What was spent, and what the simulations still running will cost."""
-        running = price_of(self.state.running, self.task.costs, count)
+        running = price_of(self.state.running, prices(self.state), count)
         return math.fsum([self.state.spent.counted(count), running])
 
     def _affordable(
@@ -114,8 +115,9 @@ class Session:
         """The first of these simulations, as many as a budget has left for."""
         if left is None:
             return entries
-        prices = [self.task.costs[one["level"]] if counts(one["kind"], count) else 0.0 for one in entries]
-        return [one for i, one in enumerate(entries) if math.fsum(prices[: i + 1]) <= left]
+        by_level = prices(self.state)
+        costs = [by_level[one["level"]] if counts(one["kind"], count) else 0.0 for one in entries]
+        return [one for i, one in enumerate(entries) if math.fsum(costs[: i + 1]) <= left]
 
     def _ask(self, entries: Sequence[dict[str, Any]]) -> list[Query]:
         """Record queries in one event: a process that is killed meanwhile has asked for all of them or for none."""
@@ -195,7 +197,7 @@ class Session:
         first = self.state.duplicate_queries(query, "told")
         [file] = self.recorder.ledger.pack_arrays([values])
         data: dict[str, Any] = {"id": id, "output": file.as_json(), "seconds": duration}
-        data["cost"] = self.task.costs[query.level] if price is None else price
+        data["cost"] = self._cost(query, duration) if price is None else price
         if first:
             data["repeats"] = first[0].id
         if message is not None:
@@ -220,9 +222,15 @@ class Session:
             seconds: how long it took, if known.
             message: as of :meth:`tell`.
         """
-        price = self.task.costs[open_query(self.state, id).level] if cost is None else cost
+        price = self._cost(open_query(self.state, id), seconds) if cost is None else cost
         self._close("failed", id, reason, price, seconds, message)
         logger.warning("%s failed: %s", id, reason)
+
+    def _cost(self, query: QueryRecord, seconds: float | None) -> float:
+        """What a simulation has cost if nobody tells: its seconds if costs are measured, its level's price if not."""
+        if is_measured(self.state) and seconds is not None:
+            return seconds
+        return prices(self.state)[query.level]
 
     def abandon(
         self,

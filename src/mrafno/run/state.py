@@ -164,27 +164,15 @@ class RunState:
         else:
             self._closed(id, "abandoned", f"{repeats} answered the same simulation before", at)
 
-    def _failed(self, at: float, *, id: str, reason: str, **data: Any) -> None:
-        self._without_output(at, id, "failed", reason, **data)
+    def _failed(self, at: float, *, id: str, status: Status = "failed", reason: str, **data: Any) -> None:
+        # Versions 0.1 and 0.2 did not record what failures cost.
+        query, unknown = self.queries[id], {"message": None, "cost": 0.0, "seconds": None}
+        query.message, query.cost, query.seconds = ({**unknown, **data}[name] for name in unknown)
+        check_amounts(query.cost, query.seconds)
+        self._closed(id, status, reason, at)
 
     def _abandoned(self, at: float, *, id: str, reason: str, **data: Any) -> None:
-        self._without_output(at, id, "abandoned", reason, **data)
-
-    def _without_output(
-        self,
-        at: float,
-        id: str,
-        status: Status,
-        reason: str,
-        *,
-        message: str | None = None,
-        cost: float = 0.0,  # versions 0.1 and 0.2 did not record what failures cost
-        seconds: float | None = None,
-    ) -> None:
-        query = self.queries[id]
-        check_amounts(cost, seconds)
-        query.message, query.cost, query.seconds = message, cost, seconds
-        self._closed(id, status, reason, at)
+        self._failed(at, id=id, status="abandoned", reason=reason, **data)
 
     def _refused(self, at: float, *, message: str, reason: str) -> None:
         del at

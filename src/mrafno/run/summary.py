@@ -43,6 +43,7 @@ def summary(state: "RunState", lock: LockState = "free") -> dict[str, Any]:
         "updated": _iso(state.last),
         "accumulated_cost": state.cost,
         "spent": state.spent.as_json(),
+        "estimate": None if state.error_estimate is None else state.error_estimate.as_json(),
         "initial_cost": math.fsum(q.cost for q in state.of_kind("initial", "told")),
         "test_cost": math.fsum(q.cost for q in state.of_kind("test", "told")),
         "initial_metrics": measured[0].metrics if 0 in measured else None,

@@ -4,7 +4,7 @@ import abc
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,10 @@ from mrafno.tasks.source import source_of
 _CHANGE = 1e-9
 #: Largest output, and bound of costs: squares and quotients of them must not overflow.
 LARGEST = 1e100
+
+
+#: Costs of a simulation on each level, or ``measured``: the seconds that it takes.
+Costs = Sequence[float] | Literal["measured"]
 
 
 class Task(abc.ABC):
@@ -68,7 +72,10 @@ class Task(abc.ABC):
     #: Increased whenever a change to the solver changes its numbers; part of :attr:`identity`, the key of caches.
     revision: ClassVar[int] = 1
 
-    def __init__(self, resolutions: Sequence[Sequence[int] | int], costs: Sequence[float]) -> None:
+    #: Whether costs are the seconds that simulations take, which a run learns; then ``costs`` are a first guess.
+    measured_costs: bool = False
+
+    def __init__(self, resolutions: Sequence[Sequence[int] | int], costs: Costs) -> None:
         if missing := [name for name in ("name", "layout") if not hasattr(self, name)]:
             raise TaskError(
                 f"{type(self).__name__}: it has no {' and no '.join(missing)}. Set name, a text, and layout, the "
@@ -85,10 +92,16 @@ class Task(abc.ABC):
         if self.interpolation not in get_args(Interpolation):
             known = ", ".join(get_args(Interpolation))
             raise TaskError(f"{self.name}: unknown interpolation {self.interpolation!r}. Choose one of {known}.")
+        if isinstance(costs, str) and costs == "measured":
+            self.measured_costs = True
+            sizes = [float(np.prod(shape)) for shape in self.resolutions]
+            costs = [n / sizes[0] for n in sizes]
         try:
             self.costs = tuple(float(c) for c in costs)
         except (TypeError, ValueError):
-            raise TaskError(f"{self.name}: costs {costs!r} are not numbers. Give one per resolution.") from None
+            raise TaskError(
+                f'{self.name}: costs {costs!r} are not numbers. Give one per resolution, or "measured".'
+            ) from None
         if len(self.costs) != len(self.resolutions) or not all(c > 0 and np.isfinite(c) for c in self.costs):
             raise TaskError(
                 f"{self.name}: costs {self.costs} do not fit {len(self.resolutions)} resolutions. "

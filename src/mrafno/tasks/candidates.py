@@ -11,7 +11,7 @@ from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Interpolation, Layout, as_shapes
 from mrafno.parameters import ParameterValues, as_parameters, join, over_decades, split
 from mrafno.tasks.axes import as_labels, placed
-from mrafno.tasks.base import Task, as_numbers
+from mrafno.tasks.base import Costs, Task, as_numbers
 from mrafno.tasks.digest import InputDigest, digest_inputs
 from mrafno.tasks.rows import DrawnRows, Hdf5Rows, LazyRows, MappedRows, Rows, as_rows
 
@@ -52,7 +52,7 @@ class CandidateTask(Task):
             are parameters only. What is memory-mapped (``numpy.load(..., mmap_mode="r")``) or an ``h5py.Dataset`` stays
             on disk. Or a function ``inputs(n, seed)`` that draws n of them.
         resolutions: grid shapes, coarse to fine.
-        costs: the cost of one solve on each level, in any unit.
+        costs: the cost of one solve on each level, in any unit; or ``measured``: the seconds that a run sees it take.
         name: a short name, used in messages and files.
         parameters: numbers that belong to each input, ``(n, p)``, or a mapping from names to n numbers. None if there
             are none, or if ``inputs`` has them already, as constant channels behind the functions.
@@ -85,7 +85,7 @@ class CandidateTask(Task):
         self,
         inputs: ArrayLike | Rows | DrawInputs | None,
         resolutions: Sequence[Sequence[int] | int],
-        costs: Sequence[float],
+        costs: Costs,
         *,
         name: str = "candidates",
         parameters: ParameterValues | None = None,

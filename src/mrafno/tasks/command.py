@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array
+from mrafno.tasks.base import Costs
 from mrafno.tasks.candidates import CandidateSettings, CandidateTask, DrawInputs, stack_outputs
 from mrafno.tasks.rows import Rows
 from mrafno.tasks.source import source_of_command
@@ -51,7 +52,7 @@ class CommandTask(CandidateTask):
         command: str | Sequence[str],
         inputs: ArrayLike | Rows | DrawInputs | None = None,
         resolutions: Sequence[Sequence[int] | int] = (),
-        costs: Sequence[float] = (),
+        costs: Costs = (),
         *,
         timeout: float | None = None,
         **settings: Unpack[CandidateSettings],

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array
+from mrafno.tasks.base import Costs
 from mrafno.tasks.candidates import CandidateSettings, CandidateTask, DrawInputs, stack_outputs
 from mrafno.tasks.rows import Rows
 from mrafno.tasks.source import source_of
@@ -39,7 +40,7 @@ class FunctionTask(CandidateTask):
         solve: Callable[..., ArrayLike],
         inputs: ArrayLike | Rows | DrawInputs | None = None,
         resolutions: Sequence[Sequence[int] | int] = (),
-        costs: Sequence[float] = (),
+        costs: Costs = (),
         *,
         batched: bool = False,
         **settings: Unpack[CandidateSettings],

@@ -46,6 +46,7 @@ def task_as_json(task: Task) -> dict[str, Any]:
         "parameters": task.configuration,
         "resolutions": [list(shape) for shape in task.resolutions],
         "costs": list(task.costs),
+        "measured_costs": task.measured_costs,
         "in_channels": task.in_channels,
         "parameter_names": list(task.parameters),
         "log_parameters": list(task.log_parameters),
@@ -79,7 +80,10 @@ def task_from_json(values: dict[str, Any], inputs: Rows | None) -> Task:
     """
     if values["builtin"]:
         task = get_task(
-            values["name"], resolutions=values["resolutions"], costs=values["costs"], **values["parameters"]
+            values["name"],
+            resolutions=values["resolutions"],
+            costs="measured" if values.get("measured_costs") else values["costs"],
+            **values["parameters"],
         )
         if task.identity != values["identity"]:
             raise TaskError(
@@ -110,6 +114,7 @@ def task_from_json(values: dict[str, Any], inputs: Rows | None) -> Task:
     )
     outside.input_name, outside.output_name = values["input_name"], values["output_name"]
     outside.axis_names = tuple(values["axis_names"])
+    outside.measured_costs = values.get("measured_costs", False)
     outside.axis_units = tuple(values.get("axis_units") or ())
     # The inputs are there already repeated.
     outside.input_axes = tuple(values.get("input_axes") or ()) or None
