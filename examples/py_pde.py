@@ -5,6 +5,7 @@ py-pde's values are those at the centres of cells, and its axis is periodic: tha
 """
 
 import tempfile
+from functools import cache
 
 import numpy as np
 import pde
@@ -23,10 +24,16 @@ def patterns(n, seed):
     return np.sin(x[:, None] + a) * np.cos(x + b)
 
 
+@cache
+def problem(level):
+    """Mesh and equation; made once, because py-pde compiles an equation when it first solves it."""
+    grid = pde.CartesianGrid([(0, SIZE)] * 2, MESHES[level], periodic=True)
+    return grid, pde.PDE({"c": "0.2 * laplace(c) + c - c**3"})
+
+
 def simulate(f, level):
     """The Allen-Cahn equation at t = 1 from the field f, (1, n, n) to (1, n, n)."""
-    grid = pde.CartesianGrid([(0, SIZE)] * 2, MESHES[level], periodic=True)
-    equation = pde.PDE({"c": "0.2 * laplace(c) + c - c**3"})
+    grid, equation = problem(level)
     state = equation.solve(pde.ScalarField(grid, f[0]), t_range=1.0, dt=0.01, backend="numpy", tracker=None)
     return state.data[None]
 
