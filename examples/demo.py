@@ -14,7 +14,14 @@ from mrafno.report import write_report
 
 METHODS = ("mra-auto", "random-mix")
 #: Three networks and short fits: minutes, instead of the best surrogate.
-SETTINGS = {"--members": 3, "--evaluate": 5, "--test": 100, "--pool": 500, "--setting": "update_every=3"}
+SETTINGS = {
+    "--initial": 10,
+    "--members": 3,
+    "--evaluate": 5,
+    "--test": 100,
+    "--pool": 500,
+    "--setting": "update_every=3",
+}
 
 
 def start(method: str, folder: Path, budget: float, iterations: int) -> "subprocess.Popen[str]":

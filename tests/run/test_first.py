@@ -7,7 +7,8 @@ from mrafno.errors import RunError
 from mrafno.run import Run, RunReader
 from mrafno.run.first import spread
 from mrafno.run.settings import RunSettings
-from tests.runs import COSTS, answer, create, smooth, tiny, tiny3
+from mrafno.tasks import TableTask
+from tests.runs import COSTS, answer, create, fields, smooth, tiny, tiny3
 
 
 def initial(run):
@@ -142,3 +143,16 @@ def test_a_run_goes_on_where_initial_simulations_fail(tmp_path):
         assert run.state.counts(2, "told") == [5, 3]
         assert sum(q.status == "failed" for q in initial(run)) == 4
         assert sum(q.from_pool for q in initial(run)) == 4
+
+
+def test_a_row_that_a_table_lacks_is_no_initial_example(tmp_path):
+    inputs = fields(30, 17)
+    coarse, fine = inputs[:, None, ::2].copy(), inputs[:, None].copy()
+    coarse[::3], fine[1::2] = np.nan, np.nan
+    table = TableTask(inputs, [coarse, fine], (1.0, 5.0))
+    with Run.create(tmp_path / "run", table, members=2) as run:
+        queries = run.ask(100)
+        assert [q.level for q in queries] == [0] * 10 + [1] * 2
+        assert all(run.inputs.available[q.candidate, q.level] for q in queries)
+        for query in queries:
+            table.solve(query.f[None], query.level)

@@ -17,6 +17,7 @@ from mrafno.run.reader import RunReader
 from mrafno.storage.files import read_npy
 from mrafno.storage.layout import CHECKPOINT, is_run
 from mrafno.surrogate import Surrogate
+from mrafno.surrogate.devices import check_device
 
 #: Standard deviations that usual inputs reach, and the multiple of the training range that counts as far.
 _USUAL_RANGE, _FAR = 5.0, 3.0
@@ -24,21 +25,24 @@ _USUAL_RANGE, _FAR = 5.0, 3.0
 _INPUTS_READ, _FEW = 200, 3
 
 
-def open_surrogate(folder: Path) -> tuple[Surrogate, RunReader | None]:
+def open_surrogate(folder: Path, device: str = "auto") -> tuple[Surrogate, RunReader | None]:
     """The surrogate in the folder of a run or of a checkpoint, and the run if it is one."""
+    check_device(device)
     if not folder.is_dir():
         raise ExportError(f"export: there is no run at {folder}. Give the folder of a run or of a checkpoint.")
     if not is_run(folder):
         inside = folder / CHECKPOINT
-        return Surrogate.load(inside if inside.is_dir() else folder), None
+        return Surrogate.load(inside if inside.is_dir() else folder, device=device), None
     try:
-        run = RunReader(folder)
+        run = RunReader(folder, device=device)
     except LedgerError:  # the checkpoint needs nothing of it
-        return Surrogate.load(folder), None
+        return Surrogate.load(folder, device=device), None
     surrogate = run.surrogate
     if surrogate is None and run.trouble:
         raise CheckpointError(run.trouble)
-    return surrogate or Surrogate.load(folder), run  # the latter raises an error that names what is missing
+    return surrogate or Surrogate.load(
+        folder, device=device
+    ), run  # the latter raises an error that names what is missing
 
 
 def predict_file(
@@ -49,6 +53,7 @@ def predict_file(
     parameters: Path | ParameterValues | None = None,
     level: int | None = None,
     grid: tuple[int, ...] | None = None,
+    device: str = "auto",
 ) -> dict[str, Any]:
     """Predict the inputs in a .npy file, and write ``mean`` and ``std`` to a .npz file.
 
@@ -62,7 +67,7 @@ def predict_file(
     Returns:
         What was written, and how reliable it is, as JSON values.
     """
-    surrogate, run = open_surrogate(folder)
+    surrogate, run = open_surrogate(folder, device)
     check_path(out, folder)
     functions = None if inputs is None else read_npy(inputs)
     numbers = read_npy(parameters) if isinstance(parameters, Path) else parameters

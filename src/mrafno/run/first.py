@@ -60,7 +60,9 @@ def missing_first(state: RunState, task: Task, sizes: PoolSizes, inputs: Callabl
 
 
 def _candidates(state: RunState, task: Task, level: int, inputs: RunInputs) -> Iterator[int]:
-    """Candidates for initial examples of a level, in order: those that failed on this level or below are left out."""
+    """Candidates for initial examples of a level, in order: those that failed on this level or below, or that a
+    table lacks there, are left out.
+    """
     initial, retries = state.of_kind("initial"), state.settings.retries
     here = state.queries.rows_of((q for q in initial if q.from_pool and q.level == level), retries)
     chosen = state.queries.rows_of(state.of_kind("pool"), retries)
@@ -70,7 +72,10 @@ def _candidates(state: RunState, task: Task, level: int, inputs: RunInputs) -> I
         order: Iterator[int] = spread(_seen(task, inputs))
     else:
         order = iter(row for row in range(len(inputs.pool)) if row not in useful)
-    return (row for row in order if row not in here | chosen | lost)
+    out = here | chosen | lost
+    if inputs.available is not None:
+        out |= set(np.flatnonzero(~inputs.available[:, level]).tolist())
+    return (row for row in order if row not in out)
 
 
 def _seen(task: Task, inputs: RunInputs) -> Array:

@@ -17,6 +17,7 @@ from mrafno.errors import CheckpointError, SurrogateError
 from mrafno.grids import Array, Domain, Grid
 from mrafno.parameters import ParameterValues
 from mrafno.surrogate import checkpoint
+from mrafno.surrogate.devices import find_device
 from mrafno.surrogate.inference.fit import Fit as Fit
 from mrafno.surrogate.inference.registry import SURROGATES
 from mrafno.surrogate.operator.adapters import BuildNetwork, NetworkFactory, make_network
@@ -92,7 +93,7 @@ class Surrogate(abc.ABC):
         if dtype not in ("float32", "float64"):
             raise SurrogateError(f"surrogate: dtype must be float32 or float64, got {dtype!r}.")
         self.dtype: torch.dtype = getattr(torch, dtype)
-        self.device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+        self.device = find_device(device)
         if network_factory is not None and not self.takes_network_factory:
             raise SurrogateError(
                 f"{self.name}: it needs mrafno's own network. Give network_factory to an ensemble or a point."

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from mrafno.analysis.principal import principal_plane
 from mrafno.grids import Array, resample
-from mrafno.plot.input_map import MapPoints, input_map_figure
+from mrafno.plot.point_map import MapPoints, input_map_figure
 from mrafno.plot.text import counted
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
