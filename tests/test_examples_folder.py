@@ -1,5 +1,6 @@
 """The scripts in examples/ run."""
 
+import importlib.util
 import math
 import os
 import re
@@ -54,6 +55,14 @@ def test_extensions_from_outside(name, first, last):
     lines = run(name).splitlines()
     assert lines[0].startswith(first)
     assert re.fullmatch(rf"\[?{last}\]?", lines[1])
+
+
+@pytest.mark.parametrize(("name", "needs"), [("py_pde.py", "pde"), ("scikit_fem.py", "skfem")])
+def test_solvers_of_other_people(name, needs):
+    """Installed by ``make examples-solvers``."""
+    if importlib.util.find_spec(needs) is None:
+        pytest.skip(f"{needs} is not installed")
+    assert run(name).startswith("finished 3 steps: cost ")
 
 
 def test_table():

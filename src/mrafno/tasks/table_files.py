@@ -2,8 +2,8 @@
 
 - What ``mrafno export --hdf5`` wrote: examples of each level and their costs. Its test examples are kept for tests.
 - HDF5 as PDEBench has it: ``nu`` is the input and ``tensor`` ``(n, time, *grid)`` the output; without ``nu`` the first
-  time is the input. Of several times the last is the output, or that of ``times``. Several such files are one per level,
-  coarse to fine, with the same rows.
+  time is the input. Of several times the last is the output, or that of ``times``. Several such files are one per
+  level, coarse to fine, with the same rows.
 - ``.npz`` with ``inputs`` ``(n, channels, *finest grid)``, and of each level ``output_0``, ``output_1`` and so on and,
   where need be, ``rows_0`` and so on, the rows that they belong to.
 - ``.npz`` with pairs ``input_0``, ``output_0`` and so on, each input on its own level.
