@@ -13,6 +13,10 @@ STAMP  := $(VENV)/.installed
 BENCH_VENV  ?= build/bench-venv
 BENCH_STAMP := $(BENCH_VENV)/.installed
 
+# Nor does mrafno need py-pde and scikit-fem, whose simulators two of the examples use.
+SOLVERS_VENV  ?= build/solvers-venv
+SOLVERS_STAMP := $(SOLVERS_VENV)/.installed
+
 # The oldest PyTorch that pyproject.toml allows; make test-torch-oldest TORCH=2.8.0 for another one.
 TORCH        ?= $(shell sed -n 's/^ *"torch>=\([0-9.]*\)",.*/\1/p' pyproject.toml)
 OLDEST_VENV  ?= build/oldest-venv
@@ -21,7 +25,7 @@ OLDEST_STAMP := $(OLDEST_VENV)/.torch-$(TORCH)
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup bench-estimate bench-regimes reliability test-properties test-slurm bench-soak test-torch-oldest browser bench-limit bench-spread bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator wheel clean
+.PHONY: help setup examples-solvers bench-pool bench-estimate bench-regimes reliability test-properties test-slurm bench-soak test-torch-oldest browser bench-limit bench-spread bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction bench-3d test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator gallery screenshots accessibility release-check wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -90,7 +94,7 @@ docs: $(STAMP)  ## build the documentation into build/site; a warning is an erro
 demo-tasks: $(BASE)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
-bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-driver bench-warm bench-policy bench-local-correction bench-spread bench-limit bench-pool bench-pool bench-dashboard bench-soak  ## run the benchmarks
+bench: bench-tasks bench-surrogate bench-acquisition bench-ledger bench-driver bench-warm bench-policy bench-local-correction bench-3d bench-spread bench-limit bench-pool bench-dashboard bench-soak  ## run the benchmarks
 
 bench-tasks: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_tasks
@@ -106,6 +110,9 @@ bench-warm: $(STAMP)
 
 bench-local-correction: $(STAMP)
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_local_correction
+
+bench-3d: $(STAMP)
+	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_3d
 
 bench-policy: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench_policy
@@ -148,8 +155,36 @@ test-torch-oldest: $(OLDEST_STAMP)  ## run the surrogate's tests on the oldest P
 	$(OLDEST_VENV)/bin/python -c 'import torch; print("PyTorch", torch.__version__)'
 	$(OLDEST_VENV)/bin/pytest tests/surrogate
 
+$(SOLVERS_STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(SOLVERS_VENV)
+	$(SOLVERS_VENV)/bin/$(PIP) --editable '.[solvers]' pytest
+	@touch $@
+
+examples-solvers: $(SOLVERS_STAMP)  ## install py-pde and scikit-fem in an environment of their own, and run their examples
+	$(SOLVERS_VENV)/bin/pytest tests/test_examples_folder.py -k "py_pde or scikit_fem"
+
 test-neuraloperator: $(BENCH_STAMP)  ## run the adapter's tests with neuraloperator installed
 	$(BENCH_VENV)/bin/pytest tests/surrogate/operator/test_adapters.py
+
+gallery: $(STAMP)  ## run the examples of the gallery and draw their pictures
+	for name in fields_2d fields_3d parameters; do \
+		$(BIN)/python examples/$$name.py --picture docs/pictures/gallery-$$name.svg || exit 1; \
+	done
+
+screenshots: $(STAMP) browser  ## pictures of every page, wide and narrow, light and dark, in build/screenshots
+	$(BIN)/python -m benchmarks.screenshots --out build/screenshots
+
+# axe-core finds what keeps people from using a page; it is needed for this check only.
+build/axe/node_modules/axe-core/axe.min.js: tests/axe/package.json
+	mkdir -p build/axe && cp tests/axe/package.json tests/axe/package-lock.json build/axe/ && cd build/axe && npm ci --silent
+
+accessibility: $(STAMP) browser build/axe/node_modules/axe-core/axe.min.js  ## check all pages with axe-core (needs npm)
+	AXE=$(CURDIR)/build/axe/node_modules/axe-core/axe.min.js $(BIN)/pytest tests/dashboard/test_accessibility.py
+
+release-check: $(STAMP)  ## build sdist and wheel, check their metadata, install the sdist on the oldest and newest Python
+	rm -rf build/release && $(BIN)/python -m build --outdir build/release
+	$(BIN)/twine check --strict build/release/*
+	$(BIN)/python docs/machinery/release_check.py build/release
 
 wheel: $(STAMP)  ## build the wheel, install it in an environment of its own, run it
 	rm -rf build/wheel && $(BIN)/python -m build --wheel --outdir build/wheel

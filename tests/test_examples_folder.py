@@ -1,5 +1,7 @@
 """The scripts in examples/ run."""
 
+import importlib.util
+import math
 import os
 import re
 import subprocess
@@ -55,6 +57,14 @@ def test_extensions_from_outside(name, first, last):
     assert re.fullmatch(rf"\[?{last}\]?", lines[1])
 
 
+@pytest.mark.parametrize(("name", "needs"), [("py_pde.py", "pde"), ("scikit_fem.py", "skfem")])
+def test_solvers_of_other_people(name, needs):
+    """Installed by ``make examples-solvers``."""
+    if importlib.util.find_spec(needs) is None:
+        pytest.skip(f"{needs} is not installed")
+    assert run(name).startswith("finished 3 steps: cost ")
+
+
 def test_table():
     """The method of this package has the lower error on a table of which the fine mesh lacks two thirds."""
     *reasons, first, second = run("table.py").splitlines()
@@ -93,6 +103,42 @@ def test_dask_cluster():
     assert len(set(workers)) == 2
     assert "finished 4 steps" in said
     assert len(re.search(r"asked for \(candidate, level\): (.*)", said)[1].split("), (")) == 4
+
+
+def test_three_dimensions():
+    lines = run("three_dimensions.py").splitlines()
+    error = re.fullmatch(r"finished 4 steps: .*relative error (0\.\d+) on test examples", lines[0])
+    assert float(error[1]) < 0.3
+    assert lines[1] == "(2, 1, 12, 12, 12) mean and std on (0.0, 20.0) mm"
+
+
+def test_parameters_only():
+    lines = run("parameters_only.py").splitlines()
+    assert lines[0].startswith("finished 5 steps: ")
+    said = r"q\d{6} on level [01]: conductivity [\d.]+, convection [\d.]+, base [\d.]+"
+    assert all(re.fullmatch(said, line) for line in lines[1:6])
+    ends = [float(re.fullmatch(r"temperature at the end: ([\d.]+) \+- [\d.]+", line)[1]) for line in lines[6:]]
+    exact = [80 / math.cosh(math.sqrt(2 / conductivity)) for conductivity in (0.5, 5.0, 50.0)]
+    assert max(abs(a - b) for a, b in zip(ends, exact, strict=True)) < 20
+
+
+def test_trajectory():
+    lines = run("trajectory.py").splitlines()
+    simulated, predicted = ([float(word) for word in line.split(": ")[1].split()] for line in lines[1:3])
+    assert simulated[0] == 0.0
+    assert max(abs(a - b) for a, b in zip(simulated, predicted, strict=True)) < 0.2
+    assert lines[3].endswith("shows input, truth, prediction and error over x (m) and t (s)")
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("fields_2d.py", "finished 5 steps"), ("fields_3d.py", "finished 4 steps"), ("parameters.py", "finished 8 steps")],
+)
+def test_gallery(tmp_path, name, begins):
+    picture = tmp_path / "picture.svg"
+    said = run(name, "--picture", str(picture))
+    assert said.startswith(begins)
+    assert "<svg" in picture.read_text(encoding="utf-8")
 
 
 def test_demo(tmp_path):

@@ -1,7 +1,8 @@
 """Writes the table of promises in docs/reliability.md: runs the tests that show them, and takes their figures.
 
-Usage: ``python docs/machinery/reliability.py [--quick]``; ``make reliability``. A test tells its figures by
-``record_property``; a promise whose tests did not all pass is marked, and the exit code is 1.
+Usage: ``python docs/machinery/reliability.py [--quick] [NUMBER ...]``; ``make reliability``. With numbers of promises,
+from 1, only their rows are written anew. A test tells its figures by ``record_property``. If a test of a promise did
+not pass, the row says FAILED, and the exit code is 1.
 """
 
 import argparse
@@ -97,21 +98,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="leave slow tests out")
     parser.add_argument("--sequences", type=int, default=3000, help="of the random sequences (default: 3000)")
+    parser.add_argument("numbers", type=int, nargs="*", help="promises to show again, from 1 (default: all)")
     options = parser.parse_args()
     environment = {**os.environ, "MRAFNO_SEQUENCES": str(options.sequences), "OMP_NUM_THREADS": "1"}
-    rows = ["| promise | shown by | figures |", "|---|---|---|"]
     failed = False
-    for promise, tests in PROMISES:
+    for number, (promise, tests) in enumerate(PROMISES, 1):
+        if options.numbers and number not in options.numbers:
+            continue
         found, seconds = measured(tests, environment, options.quick)
         failed |= bool(found["FAILED"])
-        said = ", ".join(f"{number:,} {name}" for name, number in found.items() if number)
+        said = ", ".join(f"{count:,} {name}" for name, count in found.items() if count)
         files = sorted({test.partition("::")[0] for test in tests})
-        rows.append(f"| {promise} | {', '.join(f'`{file}`' for file in files)} | {said}; {seconds:.0f} s |")
-        print(rows[-1], flush=True)
+        row = f"| {promise} | {', '.join(f'`{file}`' for file in files)} | {said}; {seconds:.0f} s |"
+        print(row, flush=True)
+        write_row(promise, row)
+    sys.exit(1 if failed else 0)
+
+
+def write_row(promise: str, row: str) -> None:
+    """Put a row into the table of the page, in the order of the promises."""
     text = PAGE.read_text()
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    PAGE.write_text(f"{before}\n" + "\n".join(rows) + f"\n{after}")
-    sys.exit(1 if failed else 0)
+    rows = {line.split(" | ")[0][2:]: line for line in text[len(before) : -len(after)].splitlines() if line}
+    rows[promise] = row
+    table = [rows[one] for one, _ in PROMISES if one in rows]
+    PAGE.write_text("\n".join([before, "| promise | shown by | figures |", "|---|---|---|", *table, after]))
 
 
 if __name__ == "__main__":

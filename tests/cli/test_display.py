@@ -193,6 +193,21 @@ def test_json_lines(story):
     assert last == {**first, "event": "ended", "outcome": "done", "reason": "finished"}
 
 
+def test_a_long_fit_is_announced_once_after_its_first_iteration(story, clock):
+    file = io.StringIO()
+    lines = LineDisplay(story, {"steps": 4}, file)
+    lines("training", None)
+    clock.now += 2
+    lines("training", 0.01)
+    clock.now += 1
+    lines("training", 0.02)
+    assert file.getvalue() == "fit 4 on 5 examples: about 3 min 18 s\n"
+    lines("training", 0.0)  # the next fit, which is short
+    clock.now += 2
+    lines("training", 0.5)
+    assert file.getvalue().count("fit ") == 1
+
+
 def drawn(live, width=100):
     console = Console(file=io.StringIO(), width=width, color_system=None)
     console.print(live.render())
@@ -209,12 +224,12 @@ def test_the_live_block(story, clock):
         "error     0.25 after step 0, by its own estimate 0.4, target 0.1",
         "examples  9: 2 (1 running), 17: 3, 1 failed",
         "time      simulating 12 s, training 3 min 5 s, choosing 1.5 s, evaluating 1 s",
-        "now       training 50 %",
+        "now       training 50 % (fit 4 on 5 examples, about 5 s)",
         "          " + "━" * 15,  # a quarter of the steps
     ]
     clock.now += 6
     story.tells("q3", 1.0)
-    assert drawn(live)[6] == "now       training 50 %, about 12 s left"
+    assert drawn(live)[6] == "now       training 50 % (fit 4 on 6 examples, about 11 s), about 12 s left"
 
 
 def test_the_live_block_fits_a_narrow_terminal(story, clock):

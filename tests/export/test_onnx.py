@@ -49,7 +49,9 @@ def test_an_ensemble_predicts_as_the_surrogate(exported, n):
     [
         ("burgers", 1, (1, 7, 64, 1000)),
         pytest.param("darcy", 0, (1, 7, 64), marks=pytest.mark.slow),
-        pytest.param("darcy", 1, (1, 7), marks=pytest.mark.slow),
+        pytest.param("darcy", 1, (1, 7, 64), marks=pytest.mark.slow),
+        pytest.param("diffusion3d", 0, (1, 7, 64, 1000), marks=pytest.mark.slow),
+        pytest.param("diffusion3d", 1, (1, 7, 64), marks=pytest.mark.slow),
     ],
 )
 def test_the_default_network_takes_any_number_of_inputs(tmp_path, task, level, numbers):

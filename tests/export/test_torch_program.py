@@ -34,7 +34,9 @@ def test_a_program_that_is_read_back_predicts_as_the_surrogate(tmp_path, name, d
     [
         ("burgers", 1, (1, 7, 64, 1000)),
         pytest.param("darcy", 0, (1, 7, 64), marks=pytest.mark.slow),
-        pytest.param("darcy", 1, (1, 7), marks=pytest.mark.slow),
+        pytest.param("darcy", 1, (1, 7, 64), marks=pytest.mark.slow),
+        pytest.param("diffusion3d", 0, (1, 7, 64, 1000), marks=pytest.mark.slow),
+        pytest.param("diffusion3d", 1, (1, 7, 64), marks=pytest.mark.slow),
     ],
 )
 def test_the_default_network_takes_any_number_of_inputs(tmp_path, task, level, numbers):

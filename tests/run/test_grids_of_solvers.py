@@ -17,6 +17,7 @@ from mrafno.run.reader import RunReader
 from mrafno.surrogate import Surrogate
 from mrafno.tasks import Diffusion, FunctionTask
 from mrafno.tasks.stored import check_same_task, task_as_json, task_from_json
+from mrafno.tasks.table import TableTask
 from tests import runs
 
 #: Denser towards both ends.
@@ -55,6 +56,8 @@ def test_a_run_on_every_grid(tmp_path, name):
     with h5py.File(tmp_path / "all.h5") as file:
         points = file["level-1"][f"{task.axis_names[0]}-coordinate"][:]
     np.testing.assert_array_equal(points, task.grids[1].coordinates[0])
+    table = TableTask.load(tmp_path / "all.h5")
+    assert (table.grids, table.axis_units) == (task.grids, task.axis_units)
     axes = Axes.of(reader.state.task, reader.grids[1])
     np.testing.assert_array_equal(axes.shown[0], points)
     assert axes.labels == ["x" if name == "left" else "s (mm)" if name == "periodic-cells" else "x (m)"]

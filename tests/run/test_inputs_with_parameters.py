@@ -13,6 +13,7 @@ from mrafno.run import Run
 from mrafno.run.reader import RunReader
 from mrafno.surrogate import Surrogate
 from mrafno.tasks import FunctionTask
+from mrafno.tasks.table import TableTask
 from tests import runs
 from tests.cli.conftest import mrafno
 
@@ -154,3 +155,14 @@ def test_earlier_examples_may_have_their_parameters_beside_them(tmp_path):
             del examples["input_0"]
         with runs.create(tmp_path / name, task=task, examples=examples) as run:
             np.testing.assert_array_equal(run.inputs.imported[0], f)
+
+
+def test_a_run_from_the_table_of_a_run(made, tmp_path):
+    folder, make = made
+    export_hdf5(RunReader(folder), tmp_path / "all.h5")
+    table, task = TableTask.load(tmp_path / "all.h5"), make()
+    assert (table.parameters, table.log_parameters, table.domain) == (task.parameters, task.log_parameters, task.domain)
+    reader = RunReader(folder)
+    query = next(q for q in reader.state.of_kind("initial", "told") if q.level == 1)
+    f = reader.input(query)[None]
+    np.testing.assert_array_equal(table.solve(f, 1)[0], reader.output(query))

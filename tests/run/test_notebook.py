@@ -35,7 +35,7 @@ def test_progress_and_outcome_are_shown_in_a_notebook(tmp_path, monkeypatch):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE), nbformat.v4.new_code_cell("run")])
     client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
-    progress, outcome = (output["data"]["text/html"] for output in notebook.cells[0].outputs)
+    progress, outcome = (output["data"]["text/html"] for output in notebook.cells[0].outputs if "data" in output)
     assert "steps</th><td style='text-align:left'>2" in progress
     assert "finished 2 steps" in outcome
     assert "<b>Run " in notebook.cells[1].outputs[0]["data"]["text/html"]

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,7 +42,8 @@ def test_a_lambda_is_packed_with_cloudpickle_only(monkeypatch):
     np.testing.assert_array_equal(simulate(task, query_of(), isolate=True).output, 2 * query_of().f)
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with pytest.raises(
-        TaskError, match=r"function: the task cannot be sent to another process because .*lambda.*Define"
+        TaskError,
+        match=r"cannot be sent to another process because .*lambda.*Install cloudpickle .*, or define",
     ):
         simulate(task, query_of(), isolate=True)
 
@@ -104,3 +106,25 @@ def test_a_script_without_a_main_guard_gets_advice(scratch):
     error = done.stderr.strip().splitlines()[-1]
     assert error.startswith("mrafno.errors.TaskError: function: the task cannot be loaded in a worker process")
     assert f'Workers import {script}: put what it does, not what it defines, under if __name__ == "__main__".' in error
+
+
+def test_functions_of_an_interactive_session_work_with_workers(tmp_path):
+    """Typed into an interpreter, they are in no file that a worker could import."""
+    code = """
+import numpy as np
+from mrafno import FunctionTask, Run
+from tests.runs import SETTINGS
+factor = 2.0
+def scale(f):
+    return factor * f
+def simulate(f, level):
+    return scale(f)
+inputs = np.random.default_rng(0).normal(size=(30, 9))
+task = FunctionTask(simulate, inputs, ((5,), (9,)), (1, 4))
+run = Run.create(PATH, task, **SETTINGS)
+print(run.advance(steps=2, workers=2).reason, len(run.state.queries))
+run.close()
+""".replace("PATH", repr(str(tmp_path / "run")))
+    root = Path(__file__).parents[2]
+    found = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, cwd=root, check=False)
+    assert found.stdout == "finished 2 steps 12\n", found.stderr

@@ -153,7 +153,7 @@ def test_a_task_that_cannot_be_packed_is_refused_before_a_worker_starts(monkeypa
         assert_doubled(simulations.next(), 1)
     monkeypatch.setattr("multiprocessing.process.BaseProcess.start", None)
     for executor, settings in ((partial(process_pool, 2), {}), (InProcess, {"isolate": True})):
-        with pytest.raises(TaskError, match=r"cannot be sent to another process because .*Define its function"):
+        with pytest.raises(TaskError, match=r"cannot be sent to another process because .*define its function"):
             Scheduler(here, executor, **settings)
 
 

@@ -7,7 +7,6 @@ from scipy.stats import norm
 from mrafno.data.dataset import Dataset
 from mrafno.grids import Domain, Grid, relative_l2
 from mrafno.surrogate import Ensemble
-from mrafno.surrogate import out_of_fold as out_of_fold_module
 from mrafno.surrogate.out_of_fold import OutOfFoldExamples
 from mrafno.surrogate.training.batches import folds
 
@@ -66,16 +65,21 @@ def test_coverage_is_that_of_the_calibrated_intervals_of_single_networks():
     assert surrogate.coverage["0.9"] == pytest.approx(0.9, abs=0.05)
 
 
-def test_the_finest_level_weighs_as_much_as_all_others_in_the_calibration(monkeypatch):
-    """However few its examples are: intervals are wanted for its predictions."""
-    heard = []
-    monkeypatch.setattr(out_of_fold_module, "best_shift", lambda *parts: heard.append(parts) or 0.0)
-    for sizes in ((200, 10), (100, 0), (0, 10)):
-        fitted(sizes)
-    numbers = [[len(level) for level in residuals] for residuals, *_ in heard]
-    weights = [parts[3] for parts in heard]
-    assert np.dot(numbers[0][:1], weights[0][:1]) == pytest.approx(numbers[0][1] * weights[0][1])
-    assert weights[1:] == [[1.0], [1.0]]
+@pytest.mark.parametrize(("sizes", "levels"), [((200, 10), [1]), ((200, 2), [0, 1]), ((200, 0), [0]), ((0, 10), [1])])
+def test_the_calibration_is_of_the_finest_level_if_it_has_examples(sizes, levels):
+    surrogate, _, out_of_fold = fitted(sizes)
+    surrogate.shift = 0.0
+    squares, noises, spreads = [], [], []
+    for level in levels:
+        for member, rows in enumerate(out_of_fold.rows):
+            for row in rows[level]:
+                f, y = out_of_fold.data.inputs[level][[row]], out_of_fold.data.outputs[level][[row]]
+                found = surrogate.predict(f, level, units="normalised")
+                squares.append(np.mean((surrogate.normaliser.outputs(y) - found.samples[member]) ** 2))
+                noises.append(found.noise.mean())
+                spreads.append((1 + 2 / 3) * found.spread.mean())
+    expected = np.log(max(np.mean(squares) - np.mean(spreads), 0.05 * np.mean(squares)) / np.mean(noises))
+    assert out_of_fold.predict(surrogate).shift() == pytest.approx(np.clip(expected, -3, 12), abs=1e-6)
 
 
 def test_without_out_of_fold_examples_there_is_no_coverage():

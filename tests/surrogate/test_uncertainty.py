@@ -7,7 +7,7 @@ from scipy.stats import multivariate_normal
 from torch.distributions import Normal
 
 from mrafno.surrogate.prediction import Prediction
-from mrafno.surrogate.uncertainty import best_shift, gaussian_nll, marginal_nll
+from mrafno.surrogate.uncertainty import balancing_shift, gaussian_nll, marginal_nll
 
 
 def prediction_of(samples, shape=(2, 3, 4), n=3, seed=0):
@@ -44,52 +44,29 @@ def test_both_agree_where_there_is_no_spread():
 
 @pytest.mark.parametrize("factor", [0.2, 1.0, 30.0])
 @pytest.mark.parametrize("spread", [0.0, 0.5])
-def test_best_shift_recovers_a_known_scale(factor, spread):
-    """Residuals of variance spread + factor * noise on two grids: the shift is log(factor), to its sampling error."""
+def test_the_shift_recovers_a_known_scale(factor, spread):
+    """Residuals of variance spread + factor * noise: the shift is log(factor), to its sampling error."""
     rng = np.random.default_rng(0)
-    residuals, noises, spreads = [], [], []
-    for n, d in ((60, 40), (40, 160)):
-        noise = np.exp(rng.normal(0, 0.5, n))
-        extra = spread * rng.uniform(0, 1, (n, d))
-        residuals.append(rng.standard_normal((n, d)) * np.sqrt(extra + factor * noise[:, None]))
-        noises.append(noise)
-        spreads.append(extra)
-    assert abs(best_shift(residuals, noises, spreads) - np.log(factor)) < 0.1
+    noise = np.exp(rng.normal(0, 0.5, 100))
+    extra = spread * rng.uniform(0, 1, (100, 400))
+    residual = rng.standard_normal((100, 400)) * np.sqrt(extra + factor * noise[:, None])
+    assert abs(balancing_shift(residual, noise, extra) - np.log(factor)) < 0.1
 
 
-def test_best_shift_has_a_closed_form_without_spread():
-    """The mean over examples of their mean squared residual over noise."""
-    rng = np.random.default_rng(1)
-    residual, noise = rng.standard_normal((9, 20)), np.exp(rng.standard_normal(9))
-    expected = np.log(np.mean(np.mean(residual**2, axis=1) / noise))
-    assert abs(best_shift([residual], [noise], [np.zeros_like(residual)]) - expected) < 2e-3
+def test_a_spread_that_is_the_residual_itself_leaves_noise():
+    """Four of five networks were trained on the example, the fifth is off by r: the members' variance is r^2 / 5."""
+    residual = np.random.default_rng(1).standard_normal((6, 30))
+    samples = np.zeros((5, *residual.shape))
+    samples[0] = -residual
+    spread = 1.8 * samples.var(axis=0, ddof=1)
+    np.testing.assert_allclose(spread, 0.36 * residual**2, rtol=1e-12)
+    assert balancing_shift(residual, np.ones(6), spread) == pytest.approx(np.log(0.64 * np.mean(residual**2)))
 
 
-def test_every_example_counts_the_same_whatever_its_grid():
-    rng = np.random.default_rng(2)
-    one, noise = rng.standard_normal((5, 8)), np.ones(5)
-    zeros = np.zeros_like(one)
-    wide = np.repeat(one, 16, axis=1)
-    other = 3 * rng.standard_normal((5, 8))
-    a = best_shift([one, other], [noise, noise], [zeros, zeros])
-    b = best_shift([wide, other], [noise, noise], [np.zeros_like(wide), zeros])
-    assert abs(a - b) < 2e-3
-
-
-def test_a_weight_counts_as_repetition_does():
-    rng = np.random.default_rng(3)
-    one, other = rng.standard_normal((4, 8)), 3 * rng.standard_normal((12, 8))
-    noises, zeros = [np.ones(4), np.ones(12)], [np.zeros_like(one), np.zeros_like(other)]
-    repeated = [np.tile(one, (3, 1)), other], [np.ones(12), np.ones(12)], [np.tile(zeros[0], (3, 1)), zeros[1]]
-    assert abs(best_shift([one, other], noises, zeros, [3.0, 1.0]) - best_shift(*repeated)) < 2e-3
-
-
-def test_best_shift_stays_in_bounds_and_is_zero_without_data():
-    nothing = np.zeros((0, 4))
-    assert best_shift([], [], []) == 0.0
-    assert best_shift([nothing], [np.zeros(0)], [nothing]) == 0.0
+def test_the_shift_stays_in_bounds_and_is_zero_without_data():
+    assert balancing_shift(np.zeros((0, 4)), np.zeros(0), np.zeros((0, 4))) == 0.0
     ones, zeros = np.ones(3), np.zeros((3, 4))
-    assert -3.01 < best_shift([zeros], [ones], [zeros]) < -2.99
-    assert 11.99 < best_shift([zeros + 1e30], [ones], [zeros]) < 12.01
-    # With the spread alone explaining all, more noise is never better.
-    assert best_shift([zeros + 1.0], [ones], [zeros + 1.0]) < -2.9
+    assert balancing_shift(zeros, ones, zeros) == -3.0
+    assert balancing_shift(zeros + 1e30, ones, zeros) == 12.0
+    # Where the spread alone explains more than all, a part of the residuals counts as noise.
+    assert balancing_shift(zeros + 1.0, ones, zeros + 2.0) == pytest.approx(np.log(0.05))

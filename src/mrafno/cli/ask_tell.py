@@ -47,6 +47,7 @@ def ask(
     every: Annotated[
         bool, typer.Option("--all", help="With --again: all that wait for an answer, also those that were delivered.")
     ] = False,
+    device: options.Device = "auto",
 ) -> None:
     """Ask which simulations to run next: writes inputs as .npy files and prints a JSON list of queries.
 
@@ -65,7 +66,8 @@ def ask(
     ways = options.checked_count(count)
     if every and not again:
         raise typer.BadParameter("it goes with --again.", param_hint="--all")
-    with Run.open(folder, method=None if again else _method(folder, method), wait=wait) as run:
+    known = None if again else _method(folder, method)
+    with Run.open(folder, method=known, wait=wait, device=device) as run:
         place = folder / ASKED if to is None else to
         try:
             make_folder(place.absolute())

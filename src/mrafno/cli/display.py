@@ -19,11 +19,14 @@ from rich.text import Text
 
 from mrafno.errors import printable
 from mrafno.plot.text import duration, mesh_name
+from mrafno.run.progress import outlook
 from mrafno.run.spending import Count, Spent
 from mrafno.run.state import RunState
 
 #: Seconds between plain lines; every measurement has a line of its own.
 _LINE_SECONDS = 10.0
+#: Fits that take longer are announced on a line of their own.
+_ANNOUNCED_SECONDS = 10.0
 #: Steps from which the speed is computed.
 _SPEED_STEPS = 30
 
@@ -109,14 +112,19 @@ class Display:
         self.phase: str = "starting"
         self.done: float | None = None
         self.started = self.since = time.monotonic()
+        self._announced = False
         self._speed: deque[tuple[float, int, float]] = deque(maxlen=_SPEED_STEPS)
         self._evaluations_shown = len(run.state.evaluations)
 
     def __call__(self, phase: str, done: float | None = None) -> None:
         """Update, see :class:`mrafno.run.loop.Watcher`."""
-        if phase != self.phase:
-            self.since = time.monotonic()
+        if phase != self.phase or (done is not None and self.done is not None and done < self.done):
+            self.since, self._announced = time.monotonic(), False
         self.phase, self.done = phase, done
+        if phase == "training" and not self._announced and (left := self.phase_left()) is not None:
+            self._announced = True
+            if left >= _ANNOUNCED_SECONDS:
+                self._announce(f"{self._fit()}: about {duration(left)}")
         self._show()
 
     def __enter__(self) -> Self:
@@ -132,6 +140,18 @@ class Display:
     def finish(self, outcome: str, reason: str) -> None:
         """Show the end: ``done``, ``interrupted`` or ``failed``, and why."""
         raise NotImplementedError
+
+    def _announce(self, text: str) -> None:
+        """Say how long a fit will take, which is known after its first iteration."""
+
+    def _fit(self) -> str:
+        state = self.run.state
+        examples = len(state.trained_on) + len(state.not_trained_on)
+        return f"fit {len(state.trainings) + 1} on {examples} examples"
+
+    def phase_left(self) -> float | None:
+        """Seconds until the phase ends, at its speed so far; None while that is not known."""
+        return None if not self.done else (time.monotonic() - self.since) * (1 / self.done - 1)
 
     def _show(self) -> None:
         raise NotImplementedError
@@ -169,6 +189,7 @@ class LiveDisplay(Display):
     def __init__(self, run: HasState, goals: Mapping[str, float], console: Console, count: Count = "total") -> None:
         super().__init__(run, goals, count)
         self._end = ""
+        self._ahead: tuple[tuple[int, int], str | None] | None = None
         self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4)
 
     def _show(self) -> None:
@@ -201,6 +222,7 @@ class LiveDisplay(Display):
             ("step", _of(now.step, self.goals.get("steps"))),
             ("cost", self._cost(now)),
             ("error", _error(now, self.goals.get("target"))),
+            *([("forecast", ahead)] if (ahead := self._outlook()) else []),
             ("examples", now.queries()),
             ("time", self._times(now)),
             ("now", self._now(now)),
@@ -210,6 +232,14 @@ class LiveDisplay(Display):
         if share is not None:
             table.add_row("", ProgressBar(total=1.0, completed=share, width=60))
         return table
+
+    def _outlook(self) -> str | None:
+        """The forecast, made again after each fit or measurement only."""
+        state = self.run.state
+        version = len(state.trainings), len(state.evaluations)
+        if self._ahead is None or self._ahead[0] != version:
+            self._ahead = version, outlook(state, self.goals.get("target"))
+        return self._ahead[1]
 
     def _times(self, now: Snapshot) -> str:
         seconds = dict(now.seconds)
@@ -221,7 +251,9 @@ class LiveDisplay(Display):
         if self._end:
             return self._end
         time_left = self.time_left(now)
-        return self.activity() + (f", about {duration(time_left)} left" if time_left else "")
+        fit_left = self.phase_left() if self.phase == "training" else None
+        soon = f" ({self._fit()}, about {duration(fit_left)})" if fit_left and fit_left >= 1 else ""
+        return self.activity() + soon + (f", about {duration(time_left)} left" if time_left else "")
 
     def _share(self, now: Snapshot) -> float | None:
         shares = [
@@ -238,6 +270,10 @@ class LineDisplay(Display):
     def __init__(self, run: HasState, goals: Mapping[str, float], file: TextIO, count: Count = "total") -> None:
         super().__init__(run, goals, count)
         self._file, self._last = file, time.monotonic()
+
+    def _announce(self, text: str) -> None:
+        self._file.write(f"{text}\n")
+        self._file.flush()
 
     def _show(self) -> None:
         if self._measured():

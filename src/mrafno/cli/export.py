@@ -49,6 +49,7 @@ def predict(
         typer.Option(metavar="N or NxM", help="Points of the output, like 65 or 64x64. \\[default: as the input]"),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="File for mean and std.")] = Path("prediction.npz"),
+    device: options.Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Predict outputs with a run's surrogate: mean and standard deviation, as .npz.
@@ -61,7 +62,7 @@ def predict(
     if parameter and parameters:
         raise typer.BadParameter("give one of the two.", param_hint="--parameter or --parameters")
     numbers = _numbers(parameter) if parameter else parameters
-    found = predict_file(folder, inputs, out, parameters=numbers, level=level, grid=_shape(grid))
+    found = predict_file(folder, inputs, out, parameters=numbers, level=level, grid=_shape(grid), device=device)
     for doubt in found["warnings"]:
         print_stderr(f"warning: {doubt}")
     if as_json:
@@ -70,7 +71,8 @@ def predict(
     shape = " x ".join(map(str, found["shape"]))
     typer.echo(f"wrote {out}: mean and std, each {shape} (functions, channels, grid)")
     if found["fits"] < found["of_fits"]:
-        typer.echo(f"The checkpoint is that of fit {found['fits']} of {found['of_fits']}.")
+        why = ": by the run's own estimate, the fits since are clearly worse" if found["best"] == found["fits"] else ""
+        typer.echo(f"The checkpoint is that of fit {found['fits']} of {found['of_fits']}{why}.")
     for sentence in reliability(found):
         typer.echo(sentence)
 

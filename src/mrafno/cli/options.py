@@ -221,7 +221,16 @@ SIMULATIONS = (
         name="max_failure_rate", kind=float, min=0, max=1, metavar="SHARE", panel=_HOW, default="0.5",
         help="Share of the simulations that may fail.",
     ),
+    Flag(
+        name="device", kind=str, metavar="NAME", panel=_SURROGATE, default="auto, a GPU where there is one",
+        complete=_complete_words("auto", "cpu", "cuda", "mps"), help="Train and predict on cpu, cuda, cuda:1 or mps.",
+    ),
 )  # fmt: skip
+
+#: The same flag of commands that do not advance a run.
+Device = Annotated[
+    str, typer.Option(metavar="NAME", help="Train and predict on auto (a GPU where there is one), cpu, cuda or mps.")
+]
 
 CALLBACK = Flag(
     name="callback", kind=list[str], metavar="FILE.py:NAME", panel=_HOW,

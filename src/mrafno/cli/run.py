@@ -190,7 +190,8 @@ def _created(parts: _Parts, values: dict[str, Any]) -> "Run":
 
     source, method, callbacks = parts.source, parts.method_source, parts.callback_sources
     begun = config.pick(values, ["seed", "examples", *config.run_settings()])
-    it = Run.create(values["out"], parts.task, parts.method, callbacks=parts.callbacks, **begun)
+    device = values.get("device", "auto")
+    it = Run.create(values["out"], parts.task, parts.method, callbacks=parts.callbacks, device=device, **begun)
     try:
         kept = config.pick(values, config.GOALS | config.SIMULATIONS)
         write_call(it.ledger.folder, Call(source, kept, method if method.is_code else None, callbacks))
@@ -226,7 +227,7 @@ def open_run(folder: Path, call: "Call", last: "Call") -> "Run":
     # A built-in task comes from the ledger, which knows its meshes and costs.
     given = call.source
     own = task if given is not None and (given.is_code or given.is_table or given is not last.source) else None
-    it = Run.open(folder, own, method=method, callbacks=callbacks)
+    it = Run.open(folder, own, method=method, callbacks=callbacks, device=call.values.get("device", "auto"))
     if isinstance(it.task, ExternalTask):
         it.close()
         raise RunError(

@@ -14,6 +14,7 @@ from mrafno.analysis.curves import cost_to_reach, round_errors
 from mrafno.cli.display import Snapshot
 from mrafno.errors import printable
 from mrafno.plot.text import duration
+from mrafno.run.progress import outlook
 from mrafno.run.spending import COUNTED, Count, check_count
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.storage.layout import INBOX, LOCK, REFUSED
@@ -47,6 +48,7 @@ def run_table(state: RunState, folder: Path, lock: LockState = "free", untaken: 
         ("cost", str(state.spent)),
         ("error", "not measured yet" if now.error is None else f"{now.error:.4g} after step {now.measured}"),
         ("estimate", "none yet" if (own := state.error_estimate) is None else f"{own.interval}, by the run itself"),
+        *([("forecast", ahead)] if (ahead := outlook(state, None)) else []),
         ("time", ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in now.seconds.items())),
     ]
     if running := [q for q in state.running if q.id not in untaken]:

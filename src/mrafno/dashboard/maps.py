@@ -9,7 +9,7 @@ from mrafno.dashboard.examples import checkpoint_version, has_links
 from mrafno.dashboard.runs import Version, WatchedRun
 
 if TYPE_CHECKING:
-    from mrafno.report.input_map import InputMap
+    from mrafno.plot.run_inputs import InputMap
 
 #: Maps that are cached; a map of an advancing run is made again after this many times as long as it took.
 _KEPT, _SHARE = 8, 20.0
@@ -38,7 +38,7 @@ class Maps:
     def get(self, run: WatchedRun) -> dict[str, Any] | None:
         """The map of a run as a card; None without a checkpoint."""
         from mrafno.plot.bundle import figure_json  # late: plotly and torch take seconds to import
-        from mrafno.report.input_map import describe, input_map, map_figure
+        from mrafno.plot.run_inputs import describe, input_map, map_figure
 
         with self._lock:
             made = self._made.pop(run.name, None)

@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from mrafno.run.progress import outlook
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord
 from mrafno.run.status import Status
@@ -132,13 +133,14 @@ def short_state(state: str) -> str:
 
 def overview(name: str, run: RunReader) -> dict[str, Any]:
     """Key figures of a run, what its driver does, running queries, and settings."""
-    state, levels, now = run.state, range(len(run.grids)), time.time()
+    state, levels, now, status = run.state, range(len(run.grids)), time.time(), run.status
     last = state.measurements[-1] if state.measurements else None
     told = {kind: [q.level for q in state.of_kind(kind, "told")] for kind in ("initial", "pool")}
     return {
         **row(name, run, now=now),
         "measured": last and last.step,
-        "bound": state.bound,
+        "interval": None if (known := run.estimate()) is None else [known.low, known.high],
+        "forecast": outlook(state, None if status is None else status.goals.get("target")),
         "spent": state.spent.as_json(),
         "levels": [
             {
@@ -151,7 +153,7 @@ def overview(name: str, run: RunReader) -> dict[str, Any]:
         ],
         "warnings": list(state.warnings.values()),
         "driven": run.lock == "held",
-        "now": _doing(run.status, now) if run.lock == "held" else None,
+        "now": _doing(status, now) if run.lock == "held" else None,
         "running": [_query(run, query, {}) for query in state.running],
         "fits": len(state.trainings),
         "tests": len(state.of_kind("test", "told")),
@@ -231,20 +233,20 @@ def figures(run: RunReader) -> list[dict[str, Any]]:
 
 def overlay(runs: Mapping[str, RunReader]) -> dict[str, Any] | None:
     """A figure of the errors of several runs against their costs; None if none was measured."""
+    from mrafno.plot import error_against_cost
     from mrafno.plot.bundle import figure_json  # late: plotly takes a second to import
-    from mrafno.plot.errors import Line, add_cost_choices, error_figure
-    from mrafno.plot.style import method_styles
-    from mrafno.report.page import cost_choices, unit
 
-    curves = {name: curve for name, run in runs.items() if (curve := run.curve) is not None}
-    if not curves:
+    runs = {name: run for name, run in runs.items() if run.state.measurements}
+    if not runs:
         return None
-    styles = method_styles({name: runs[name].state.method for name in curves})
-    tasks = dict(zip(curves, task_labels([runs[name].state.task for name in curves]), strict=True))
+    figure = error_against_cost(*runs.values())
     # Runs of different tasks are no comparison of methods, so each line says of which one it is.
-    labels = {name: f"{name}, {tasks[name]}" if len(set(tasks.values())) > 1 else name for name in curves}
-    lines = [Line(labels[name], curve.costs, curve.errors, style=styles[name]) for name, curve in curves.items()]
-    units = {unit(runs[name]) for name in curves}
-    said = units.pop() if len(units) == 1 else "each in the unit of its own task"
-    figure = error_figure(lines, said)
-    return figure_json(add_cost_choices(figure, cost_choices([runs[name] for name in curves]), said))
+    tasks = task_labels([run.state.task for run in runs.values()])
+    several = len(set(tasks)) > 1
+    names = {
+        str(run.folder): f"{name}, {task}" if several else name
+        for (name, run), task in zip(runs.items(), tasks, strict=True)
+    }
+    for trace in figure.data:
+        trace.name = trace.legendgroup = names[trace.name]
+    return figure_json(figure)

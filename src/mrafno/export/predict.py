@@ -17,6 +17,7 @@ from mrafno.run.reader import RunReader
 from mrafno.storage.files import read_npy
 from mrafno.storage.layout import CHECKPOINT, is_run
 from mrafno.surrogate import Surrogate
+from mrafno.surrogate.devices import check_device
 
 #: Standard deviations that usual inputs reach, and the multiple of the training range that counts as far.
 _USUAL_RANGE, _FAR = 5.0, 3.0
@@ -24,21 +25,24 @@ _USUAL_RANGE, _FAR = 5.0, 3.0
 _INPUTS_READ, _FEW = 200, 3
 
 
-def open_surrogate(folder: Path) -> tuple[Surrogate, RunReader | None]:
+def open_surrogate(folder: Path, device: str = "auto") -> tuple[Surrogate, RunReader | None]:
     """The surrogate in the folder of a run or of a checkpoint, and the run if it is one."""
+    check_device(device)
     if not folder.is_dir():
         raise ExportError(f"export: there is no run at {folder}. Give the folder of a run or of a checkpoint.")
     if not is_run(folder):
         inside = folder / CHECKPOINT
-        return Surrogate.load(inside if inside.is_dir() else folder), None
+        return Surrogate.load(inside if inside.is_dir() else folder, device=device), None
     try:
-        run = RunReader(folder)
+        run = RunReader(folder, device=device)
     except LedgerError:  # the checkpoint needs nothing of it
-        return Surrogate.load(folder), None
+        return Surrogate.load(folder, device=device), None
     surrogate = run.surrogate
     if surrogate is None and run.trouble:
         raise CheckpointError(run.trouble)
-    return surrogate or Surrogate.load(folder), run  # the latter raises an error that names what is missing
+    return surrogate or Surrogate.load(
+        folder, device=device
+    ), run  # the latter raises an error that names what is missing
 
 
 def predict_file(
@@ -49,6 +53,7 @@ def predict_file(
     parameters: Path | ParameterValues | None = None,
     level: int | None = None,
     grid: tuple[int, ...] | None = None,
+    device: str = "auto",
 ) -> dict[str, Any]:
     """Predict the inputs in a .npy file, and write ``mean`` and ``std`` to a .npz file.
 
@@ -62,7 +67,7 @@ def predict_file(
     Returns:
         What was written, and how reliable it is, as JSON values.
     """
-    surrogate, run = open_surrogate(folder)
+    surrogate, run = open_surrogate(folder, device)
     check_path(out, folder)
     functions = None if inputs is None else read_npy(inputs)
     numbers = read_npy(parameters) if isinstance(parameters, Path) else parameters
@@ -79,7 +84,7 @@ def predict_file(
     doubts = _warnings(surrogate, f, run)
     if run is None and is_run(folder):
         doubts.append("the run's ledger is damaged, so its measured error is not known: see `mrafno check`.")
-    prediction = surrogate.predict(f, level)
+    prediction = surrogate.predict(f, level, check=False)
     file = io.BytesIO()
     np.savez(file, mean=prediction.mean, std=prediction.std)
     write_file(out, file.getvalue())
@@ -88,6 +93,7 @@ def predict_file(
         "shape": list(prediction.mean.shape),
         "level": surrogate.domain.levels - 1 if level is None else level,
         "fits": surrogate.fits,
+        "best": None if run is None or not run.state.trainings else run.state.trainings[-1].best,
         "of_fits": surrogate.fits if run is None else len(run.state.trainings),
         "out_of_fold": {"examples": surrogate.out_of_fold_count, "coverage": surrogate.coverage},
         "measured": None if run is None else _measured(run),
@@ -97,15 +103,8 @@ def predict_file(
 
 def _warnings(surrogate: Surrogate, f: Array, run: RunReader | None) -> list[str]:
     """Reasons why predictions of these inputs, or their std, may be unreliable."""
-    said = []
-    normaliser, coarsest = surrogate.normaliser, surrogate.domain.grids[0].shape
-    if normaliser is not None:
-        reach, seen = float(np.abs(normaliser.inputs(f)).max(initial=0.0)), _input_range(normaliser, run)
-        if reach > _FAR * seen:
-            said.append(
-                f"inputs lie up to {reach:.3g} standard deviations from the mean of the training inputs, which reach "
-                f"about {seen:.2g}: the surrogate extrapolates."
-            )
+    said = surrogate.unlike(f) if surrogate.seen is not None else _far(surrogate, f, run)
+    coarsest = surrogate.domain.grids[0].shape
     if any(n < least for n, least in zip(f.shape[2:], coarsest, strict=True)):
         found, least = mesh_name(f.shape[2:]), mesh_name(coarsest)
         said.append(f"a grid of {found} points is coarser than the coarsest training grid ({least}).")
@@ -114,6 +113,20 @@ def _warnings(surrogate: Surrogate, f: Array, run: RunReader | None) -> list[str
             f"std is calibrated on {counted(surrogate.out_of_fold_count, 'example')}, which is too few to rely on it."
         )
     return said
+
+
+def _far(surrogate: Surrogate, f: Array, run: RunReader | None) -> list[str]:
+    """The same of a checkpoint of version 0.1 or 0.2, which does not know the inputs that it was trained on."""
+    normaliser = surrogate.normaliser
+    if normaliser is None:
+        return []
+    reach, seen = float(np.abs(normaliser.inputs(f)).max(initial=0.0)), _input_range(normaliser, run)
+    if reach <= _FAR * seen:
+        return []
+    return [
+        f"inputs lie up to {reach:.3g} standard deviations from the mean of the training inputs, which reach about "
+        f"{seen:.2g}: the surrogate extrapolates."
+    ]
 
 
 def _input_range(normaliser: Normaliser, run: RunReader | None) -> float:

@@ -120,7 +120,7 @@ class GridSurrogate(nn.Module):
         worst = 0.0
         for n in _COMPARED:
             f = self.inputs(n)
-            expected = self.surrogate[0].predict(f, self.level)
+            expected = self.surrogate[0].predict(f, self.level, check=False)
             for ours, theirs in zip((expected.mean, expected.std), run(f), strict=True):
                 difference = np.abs(np.asarray(theirs, dtype=np.float64) - ours).max() / np.abs(ours).max()
                 worst = float(np.fmax(worst, np.nan_to_num(difference, nan=np.inf)))

@@ -30,7 +30,7 @@ def write_report(
     Args:
         folders: the runs' directories; every task has its own sections.
         out: the HTML file.
-        images: a folder for the figures as files, which needs kaleido.
+        images: a folder for the figures as files, which needs the extra ``mrafno[images]``, and no browser.
         formats: of the images: ``svg``, ``pdf``, ``png``.
         errors: for several runs, the errors to reach; round numbers by default.
         count: what costs have, see :mod:`mrafno.run.spending`.

@@ -11,10 +11,10 @@ import numpy as np
 from mrafno.analysis.curves import Curve, area, band, cost_to_reach, round_errors
 from mrafno.plot.bars import mixture_figure
 from mrafno.plot.errors import Line, error_figure
+from mrafno.plot.of_run import unit_of
 from mrafno.plot.style import method_styles
 from mrafno.plot.text import counted, duration, listed, rounded_cost
 from mrafno.report.html import Cells, Section
-from mrafno.report.page import unit
 from mrafno.run.reader import RunReader
 from mrafno.run.spending import COUNTED
 from mrafno.tasks.labels import task_key, task_labels
@@ -78,7 +78,7 @@ def _task_sections(name: str, runs: Sequence[RunReader], errors: Sequence[float]
     measured = [group for group in groups if group.curves]
     sections: list[Section] = []
     if measured:
-        sections.append(_errors(name, measured, unit(runs[0])))
+        sections.append(_errors(name, measured, unit_of(runs[0])))
         sections.append(_reached(name, measured, errors))
     else:
         sections.append((f"{name}: error against cost", "No error of these runs has been measured.", None))

@@ -42,6 +42,10 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
+#: What may be wider than the page scrolls, also by keyboard.
+_SCROLLED = '<div class="table" role="group" aria-label="scrolls sideways" tabindex="0">'
+
+
 @dataclass(frozen=True)
 class Html:
     """Markup that goes into a page or a table unchanged; its maker has escaped foreign text."""
@@ -145,7 +149,7 @@ def _html(content: Content, heading: str, figures: list[go.Figure]) -> str:
         figures.append(content)
         wide = f"min-width: {240 * columns(content)}px; " if columns(content) > 1 else ""
         plot = _plot(len(figures) - 1, heading, content, wide)
-        return f'<div class="table">{plot}</div>' if wide else plot
+        return f"{_SCROLLED}{plot}</div>" if wide else plot
     if isinstance(content, Panels):
         return _panels(content, heading, figures)
     return _table(content)
@@ -186,7 +190,7 @@ def _table(cells: MarkupCells) -> str:
     kind = (
         "facts" if len(head) == 2 else "rows"
     )  # names and values, left-aligned; or lines that a phone shows as blocks
-    return f'<div class="table"><table class="{kind}">' + "\n".join(rows) + "</table></div>"
+    return f'{_SCROLLED}<table class="{kind}">' + "\n".join(rows) + "</table></div>"
 
 
 def _cell(cell: str | Html) -> str:

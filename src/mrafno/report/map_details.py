@@ -12,8 +12,8 @@ import numpy as np
 from mrafno.grids import Array
 from mrafno.plot.axes import Axes
 from mrafno.plot.panel import extent
+from mrafno.plot.run_inputs import InputMap, describe, input_map, map_figure
 from mrafno.report.html import Html, Parts, Section
-from mrafno.report.input_map import InputMap, describe, input_map, map_figure
 from mrafno.report.thumbnails import parameter_table, thumbnail
 from mrafno.run.reader import RunReader
 from mrafno.run.state import QueryRecord

@@ -1,14 +1,13 @@
 """A page about one run: error, choices, utilities, calibration, time, failures and settings."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from mrafno.acquisition.cost import annealed_cost, cost_shares
 from mrafno.errors import sentence
-from mrafno.plot.bars import time_figure
-from mrafno.plot.choices import schedule_figure, timeline_figure, utility_figure
-from mrafno.plot.errors import Line, add_cost_choices, calibration_figure, coverage_figure, error_figure
-from mrafno.plot.style import method_styles
+from mrafno.plot import of_run as plot
+from mrafno.plot.choices import schedule_figure, utility_figure
+from mrafno.plot.of_run import unit_of
 from mrafno.plot.text import counted, duration, listed
 from mrafno.report.examples import choices, queries_section, test_sections
 from mrafno.report.html import MarkupCells, Section, prose
@@ -67,7 +66,7 @@ def summary(run: RunReader) -> str:
     waiting = f"{unanswered} running." if run.lock == "held" else f"{unanswered} asked, not answered."
     sentences = [
         f"Task {state.task['name']} on {listed(run.meshes)}, method {state.method}, seed {state.seed}.",
-        f"{counted(state.step, 'step')}, cost {state.spent} ({unit(run)}).",
+        f"{counted(state.step, 'step')}, cost {state.spent} ({unit_of(run)}).",
         f"Relative L2 error {last.metrics['relative_l2']:.4g}, measured after step {last.step}."
         if last
         else "No error has been measured.",
@@ -75,15 +74,10 @@ def summary(run: RunReader) -> str:
         waiting if state.running else "",
         f"{counted(failed, 'simulation')} without output." if failed else "",
         f"Last event: {_when(state.last)}.",
+        *(f"Warning: {text}" for text in state.warnings.values()),
         *run.ledger.damage,
     ]
     return " ".join(one for one in sentences if one)
-
-
-def unit(run: RunReader) -> str:
-    """The unit of costs."""
-    coarsest = run.costs[0]
-    return "one coarsest solve = 1" if coarsest == 1 else f"in the task's unit; one coarsest solve = {coarsest:g}"
 
 
 # One function per section.
@@ -93,36 +87,22 @@ def _error(run: RunReader) -> Section:
     heading, found = "Error against cost", run.curve
     if found is None:
         return heading, _unmeasured(run), None
-    style = method_styles({run.state.method: run.state.method})[run.state.method]
     tests = len(run.state.of_kind("test", "told"))
     text = (
         f"Mean relative L2 error over {counted(tests, 'test example')} on the finest mesh. The cost is that of "
         f"{COUNTED[run.count]}."
     )
-    figure = error_figure([Line(run.state.method, found.costs, found.errors, style=style)], unit(run))
-    return heading, text, add_cost_choices(figure, cost_choices([run]), unit(run))
-
-
-def cost_choices(runs: Sequence[RunReader]) -> dict[str, list[tuple[float, ...]]]:
-    """Costs of the measurements of runs by what they count, that of the first run first."""
-    ways = sorted(COUNTED, key=lambda count: count != runs[0].count)
-    found: dict[str, list[tuple[float, ...]]] = {}
-    for count in ways:
-        curves = [run.state.error_curve(count) for run in runs]
-        found[COUNTED[count]] = [() if curve is None else curve.costs for curve in curves]
-    return found
+    return heading, text, plot.error_against_cost(run, count=run.count)
 
 
 def _timeline(run: RunReader) -> Section:
-    # In the order of `mrafno show`, by which evaluations count steps.
-    told = [step["level"] for step in run.state.as_json()["steps"]]
-    if not told:
+    if not run.state.step:
         return "Meshes", "No example has been chosen yet.", None
     text = (
         "Which mesh was chosen at which step, and the number of chosen simulations on each mesh so far, without the "
         "initial ones."
     )
-    return "Meshes", text, timeline_figure(told, run.meshes)
+    return "Meshes", text, plot.meshes(run)
 
 
 def _schedule(run: RunReader) -> Section | None:
@@ -162,18 +142,15 @@ def _calibration(run: RunReader) -> Section:
         return "Calibration", _unmeasured(run), None
     last = run.state.evaluations[-1]
     text = f"Share of the test outputs' values inside the surrogate's central intervals, after step {last.step}."
-    return "Calibration", text, calibration_figure({f"after step {last.step}": last.metrics["coverage"]})
+    return "Calibration", text, plot.calibration(run)
 
 
 def _coverage(run: RunReader) -> Section:
     heading = "Coverage of 90 % intervals"
-    last = {e.step: e for e in run.state.evaluations}  # of several measurements of one step the last counts
-    found = [e for e in last.values() if "0.9" in e.metrics["coverage"]]
-    if not found:
+    if not any("0.9" in e.metrics["coverage"] for e in run.state.evaluations):
         return heading, _unmeasured(run), None
-    shares = [e.metrics["coverage"]["0.9"] for e in found]
     text = "At every measurement; 90 % (dotted) is perfect calibration, less is overconfident, more is underconfident."
-    return heading, text, coverage_figure([e.cost_of(run.count) for e in found], shares, 0.9, unit(run))
+    return heading, text, plot.coverage(run)
 
 
 def _time(run: RunReader) -> Section:
@@ -182,7 +159,7 @@ def _time(run: RunReader) -> Section:
     text = f"{duration(sum(spent.values()))} in all."
     if untimed:
         text += f" {counted(untimed, 'simulation')} without a recorded time."
-    return "Where the time went", text, time_figure(spent)
+    return "Where the time went", text, plot.time_spent(run)
 
 
 def _failures(run: RunReader) -> Section:

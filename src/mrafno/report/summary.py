@@ -10,6 +10,7 @@ from html import escape
 from mrafno._version import __version__
 from mrafno.plot.text import counted, duration, listed
 from mrafno.report.html import Html, Parts, Section, facts
+from mrafno.run.progress import outlook
 from mrafno.run.reader import RunReader
 from mrafno.run.records import Evaluation
 
@@ -94,9 +95,7 @@ def learnt(run: RunReader) -> list[str]:
         fell = f", {before:.3g} before the first choice" if first.step == 0 and last.step else ""
         found.append(f"Its mean relative L2 error on test examples is {error:.3g}{fell}.")
     elif state.error_estimate is not None:
-        found.append(
-            f"By its own estimate its relative L2 error is {state.error_estimate.interval}; no test examples were measured."
-        )
+        found.append(f"By its own estimate its relative L2 error is {state.error_estimate.interval}; no test was made.")
     else:
         found.append("No error is known yet.")
     return found
@@ -166,6 +165,8 @@ def following(run: RunReader) -> list[str]:
                 f"The last quarter of the measured cost lowered the error by {max(100 * gain, 0):.0f} % only: before "
                 "more simulations, try more members, a larger network, or finer meshes."
             )
+    if (ahead := outlook(state, None)) is not None:
+        found.append(f"Forecast of the cost: {ahead}.")
     if state.trainings:
         found.append(f"`mrafno predict {folder}` and `mrafno export {folder}` use the surrogate.")
     return found or ["Advance the run: nothing has been trained yet."]

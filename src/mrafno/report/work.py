@@ -1,28 +1,25 @@
 """Sections of a run's page about its work: fits, simulations, the driver."""
 
+from mrafno.plot import of_run as plot
 from mrafno.plot.text import counted, duration
-from mrafno.plot.work import Course, Simulation, driver_figure, learning_figure, simulations_figure
+from mrafno.plot.work import driver_figure
 from mrafno.report.html import Section
 from mrafno.run.fit_curves import read_fit_curves
 from mrafno.run.reader import RunReader
-
-#: Fits whose learning curves are shown.
-_FITS = 12
 
 
 def learning_section(run: RunReader) -> Section | None:
     """Learning curves of the last fits."""
     heading, fits = "Learning curves", len(run.state.trainings)
-    curves = [curve for curve in read_fit_curves(run.folder) if curve.fit <= fits][-_FITS:]
+    curves = [curve for curve in read_fit_curves(run.folder) if curve.fit <= fits][-plot.FITS :]
     if not curves:
         return None  # runs of earlier versions have none
-    courses = [Course(f"fit {c.fit} ({c.kind}, {counted(c.examples, 'example')})", c.steps, c.losses) for c in curves]
     shown = f"fits {curves[0].fit} to {curves[-1].fit} of {fits}" if len(curves) > 1 else f"fit {curves[0].fit}"
     text = (
         f"Loss of every member on its minibatches in {shown}; dotted lines separate the fits. The first iterations "
         "from random weights may be above the figure."
     )
-    return heading, text, learning_figure(courses)
+    return heading, text, plot.learning_curves(run)
 
 
 def simulations_section(run: RunReader) -> Section | None:
@@ -32,16 +29,13 @@ def simulations_section(run: RunReader) -> Section | None:
     timed = sorted((q.seconds for q in queries if q.seconds), reverse=True)
     if not timed and not bad:
         return None
-    found = [
-        Simulation(q.id, q.level, q.seconds, None if q.status == "told" else q.reason or q.status) for q in queries
-    ]
     sentences = [f"Seconds of every simulation; {counted(len(bad), 'simulation')} without output (crosses)."]
     if timed:
         sentences.append(
             f"The slowest took {duration(timed[0])}, the median is {duration(timed[len(timed) // 2])}. "
             "Simulations without a recorded time are not shown."
         )
-    return "Simulations", " ".join(sentences), simulations_figure(found, run.meshes)
+    return "Simulations", " ".join(sentences), plot.simulations(run)
 
 
 def driver_section(run: RunReader) -> Section | None:

@@ -164,7 +164,7 @@ def sensible(events: Iterable[Event]) -> tuple[RunState, list[Event], list[Event
 def _check_arrays(found: Examination, state: RunState, watch: Callable[[float], None] | None) -> None:
     again = "drawn again when the run is opened with its task"
     inputs = [(state.inputs, again), (state.checksums, "none; they only tell what differs in other inputs")]
-    inputs += [(array, "none: restore the file from a copy") for array in state.added]
+    inputs += [(array, "none: restore the file from a copy") for array in (state.available, *state.added)]
     for array, remedy in inputs:
         if array is not None:
             found.checked["inputs"] = found.checked.get("inputs", 0) + 1

@@ -135,7 +135,7 @@ class Chooser:
             budget=budget,
             targets=targets,
             available=self.inputs.available,
-            predictor=lambda rows, level: surrogate.predict(self._scored()[rows], level, grid=self.grid),
+            predictor=lambda rows, level: surrogate.predict(self._scored()[rows], level, grid=self.grid, check=False),
             feature_map=lambda rows, level: surrogate.features(self._scored()[rows], level, grid=self.grid),
             pool_grams=grams,
         )

@@ -1,8 +1,9 @@
 """Advance a run by its loop, with its status on disk and requests from other processes taken."""
 
+import warnings
 from typing import TYPE_CHECKING
 
-from mrafno.errors import StopRequested
+from mrafno.errors import MrafnoWarning, StopRequested
 from mrafno.run.control import Controlled, Watch
 from mrafno.run.goals import Goals, SimulationOptions
 from mrafno.run.loop import Loop
@@ -31,8 +32,13 @@ def drive(run: "Run", goals: Goals, options: SimulationOptions, watch: Watch, *,
         options=options,
         watch=Controlled(run.path, status, watch),
     )
+    known = set(run.state.warnings)
     try:
-        return loop.run(progress=progress)
+        reason = loop.run(progress=progress)
+        for about, text in run.state.warnings.items():
+            if about not in known:
+                warnings.warn(text, MrafnoWarning, stacklevel=3)
+        return reason
     except StopRequested as request:
         return str(request)  # the loop has recorded it
     finally:

@@ -15,6 +15,7 @@ from mrafno.data.cache import solve_examples
 from mrafno.errors import CallbackError, FailuresError, LedgerError, MrafnoError, RunError, SimulationError, sentence
 from mrafno.run.answers import OPEN, Answer, leave_answer
 from mrafno.run.attempts import Attempts
+from mrafno.run.doubts import doubts
 from mrafno.run.goals import Goals, SimulationOptions
 from mrafno.run.prices import mismatch
 from mrafno.run.recorder import Recorder
@@ -107,6 +108,8 @@ class Loop:
             for record in self.state.running:
                 self._submit(scheduler, self.session.query(record))
             reason = self._iterate(scheduler)
+            for about, text in doubts(self.state, self.trainer.examples()).items():
+                self.recorder.warn(about, text)
         except KeyboardInterrupt:
             scheduler.cancel()
             self.recorder.replay()

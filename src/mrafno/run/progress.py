@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from mrafno.run.forecasting import forecast_cost
 from mrafno.run.spending import Count
 from mrafno.run.state import RunState
 from mrafno.run.status import Status
@@ -94,3 +95,11 @@ def progress(
         cost_left=None if budget is None else max(budget - cost, 0.0),
         seconds_per_step=each,
     )
+
+
+def outlook(state: RunState, target: float | None) -> str | None:
+    """What it will cost to reach the target or, without one, half of the error now; None while too little is known."""
+    now = state.measurements[-1].metrics["relative_l2"] if state.measurements else state.estimate
+    error = target or (None if now is None else now / 2)
+    forecast = forecast_cost(state, error) if error else None
+    return None if forecast is None else str(forecast)

@@ -44,9 +44,15 @@ class RunReader(Known):
     """
 
     def __init__(
-        self, path: Path | str, *, damaged: Literal["refuse", "skip"] = "refuse", count: Count = "total"
+        self,
+        path: Path | str,
+        *,
+        damaged: Literal["refuse", "skip"] = "refuse",
+        count: Count = "total",
+        device: str = "auto",
     ) -> None:
         check_count(count)
+        self.device = device
         self.count: Count = count
         self.folder = Path(path)
         self.ledger = Ledger.open(path, damaged=damaged)
@@ -233,7 +239,7 @@ class RunReader(Known):
     def predict(self, f: Array, level: int) -> Prediction | None:
         """What the checkpoint says of inputs ``(n, in_channels, *level's grid)``; None without a checkpoint."""
         surrogate = self.surrogate
-        return None if surrogate is None or not len(f) else surrogate.predict(f, level)
+        return None if surrogate is None or not len(f) else surrogate.predict(f, level, check=False)
 
     def errors(self, mean: Array, y: Array) -> Array:
         """Relative L2 errors of the checkpoint's predictions, ``(n, out_channels, *grid)`` twice gives ``(n,)``."""
@@ -243,7 +249,7 @@ class RunReader(Known):
     def _loaded(self) -> "Surrogate":
         from mrafno.surrogate import Surrogate  # imports torch
 
-        surrogate = Surrogate.load(self.folder / CHECKPOINT)
+        surrogate = Surrogate.load(self.folder / CHECKPOINT, device=self.device)
         if surrogate.domain.grids != self.grids or surrogate.seed != self.state.seed:
             raise CheckpointError(f"checkpoint {self.folder / CHECKPOINT}: it is of another run.")
         return surrogate

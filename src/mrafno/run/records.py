@@ -70,7 +70,8 @@ class Training:
 
     Its ``kind`` is that of :mod:`mrafno.surrogate.training.policy`. ``prequential_errors`` are
     the relative errors on the added examples before the surrogate was trained on them. ``estimate`` is what the run
-    knew of its error then.
+    knew of its error then. ``best`` is the number of the fit, from 1, whose surrogate predicts in place of this one,
+    because the fits since made it clearly worse; None if this one does.
     """
 
     added: tuple[str, ...]
@@ -83,6 +84,7 @@ class Training:
     events: tuple[str, ...] = ()
     kind: Literal["scratch", "refit", "update"] = "refit"
     estimate: Estimate | None = None
+    best: int | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class Evaluation:
 
 
 def printable_values(values: Any) -> Any:
-    """JSON values with all their texts printable."""
+    """JSON values with all their texts printable: those of somebody else may command a terminal."""
     if isinstance(values, str):
         return printable(values)
     if isinstance(values, dict):

@@ -237,14 +237,16 @@ def _new_folder(folder: Path) -> Path:
 
 
 def _move(damage: Damage, place: Path) -> None:
-    """Move a file out of use, of a spooled result all of its files."""
+    """Move a file out of use; of a spooled result, and of a checkpoint, all of its files."""
     if damage.path is None:
         return
-    path = damage.path
+    path, aside = damage.path, place / damage.what
     paths = sorted(path.parent.glob(f"{path.stem}.*")) if damage.what == "spool" else [path]
-    make_folder(place / damage.what)
+    if damage.what == "checkpoint":  # another one may be in a folder inside
+        paths, aside = sorted(one for one in path.iterdir() if not one.is_dir()), aside / path.name
+    make_folder(aside)
     for one in paths:
         if os.path.lexists(one):
-            one.rename(place / damage.what / one.name)
-    sync_folder(place / damage.what)
+            one.rename(aside / one.name)
+    sync_folder(aside)
     sync_folder(path.parent)

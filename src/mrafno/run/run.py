@@ -2,7 +2,6 @@
 
 import logging
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -13,7 +12,6 @@ from numpy.typing import ArrayLike
 from mrafno.acquisition.base import Choice
 from mrafno.data.imports import Examples
 from mrafno.data.pool import RunInputs
-from mrafno.errors import MrafnoWarning
 from mrafno.run.callbacks import Callbacks
 from mrafno.run.drive import drive
 from mrafno.run.estimation import ErrorEstimator
@@ -34,10 +32,13 @@ from mrafno.run.state import Evaluation, QueryRecord, RunState, Training
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.query import Query
 from mrafno.storage.ledger import Ledger
+from mrafno.surrogate.devices import check_device
 from mrafno.tasks.base import Task
 from mrafno.tasks.stored import check_same_task, task_from_json
 
-if TYPE_CHECKING:  # they import torch, which telling does not need
+if TYPE_CHECKING:  # they import torch, which telling does not need, or pandas
+    from pandas import DataFrame
+
     from mrafno.analysis.metrics import Metrics
     from mrafno.data.dataset import Dataset
     from mrafno.run.chooser import Chooser
@@ -99,6 +100,7 @@ class Run(Known):
             settings: those of :class:`RunSettings`.
         """
         Ledger(path).check_new()
+        check_device(device)
         new = NewRun.of(task, method, seed, examples, settings)
         ledger = Ledger.create(path, **new.data)
         try:
@@ -135,6 +137,7 @@ class Run(Known):
             brief: say that the run is held for a moment only: others wait for it in any case.
             callbacks, device: as of :meth:`create`.
         """
+        check_device(device)
         ledger = Ledger.open(path, write=write, wait=wait, brief=brief)
         try:
             state = RunState.of(ledger.events)
@@ -177,8 +180,8 @@ class Run(Known):
 
     @property
     def surrogate(self) -> "Surrogate":
-        """The surrogate after the last fit."""
-        return self.trainer.surrogate
+        """The surrogate that predicts: after the last fit, or after an earlier one if that made it clearly worse."""
+        return self.trainer.best
 
     # Asking and telling.
 
@@ -206,7 +209,7 @@ class Run(Known):
         def choose(n: int, left: float | None) -> list[tuple[Choice, dict[str, Any]]]:
             self.trainer.train_and_evaluate_if_due(watch)
             started = time.perf_counter()
-            chosen = self.chooser.choose(self.surrogate, self.state, n, left)
+            chosen = self.chooser.choose(self.trainer.surrogate, self.state, n, left)
             seconds = (time.perf_counter() - started) / max(len(chosen), 1)
             return [(choice, {**details, "seconds": seconds}) for choice, details in chosen]
 
@@ -344,12 +347,8 @@ class Run(Known):
         if goals.steps is not None and goals.steps < self.state.step:
             return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
         watch = watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent)
-        known = dict(self.state.warnings)
         reason = drive(self, goals, options, watch, progress=progress)
-        for about, text in self.state.warnings.items():
-            if about not in known:
-                warnings.warn(text, MrafnoWarning, stacklevel=2)
-        if self.surrogate.fits:  # trained again, if a run that was killed had not saved it
+        if self.trainer.surrogate.fits:  # trained again, if a run that was killed had not saved it
             self.trainer.save()
         return Outcome.of(self.state, reason)
 
@@ -358,6 +357,12 @@ class Run(Known):
         return self.ask(n, budget=goals.budget, count=goals.count, watch=lambda done, *_: watch("training", done))
 
     # Keeping and showing.
+
+    def to_dataframe(self) -> "DataFrame":
+        """A pandas DataFrame with a row for every query; see :mod:`mrafno.run.frame`."""
+        from mrafno.run.frame import query_frame  # pandas is an extra
+
+        return query_frame(self.state, self.ledger)
 
     def save(self) -> None:
         """Write the surrogate's checkpoint, if it was trained since the last one."""

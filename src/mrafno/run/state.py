@@ -101,7 +101,6 @@ class RunState:
 
     def _created(self, at: float, **data: Any) -> None:
         self.created = at
-        # Somebody else's run may have names and reasons that command a terminal.
         self.task, self.method, self.seed = printable_values(data["task"]), printable(data["method"]), data["seed"]
         self.settings = RunSettings.recorded(data["settings"])
         self.given = tuple(data.get("given", ()))

@@ -4,27 +4,26 @@ Fits follow from the ledger bit for bit. The checkpoint only saves time: if it i
 made again.
 """
 
+import copy
 import logging
 import math
-import os
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mrafno.data.dataset import Dataset
-from mrafno.errors import CheckpointError, RunError
+from mrafno.errors import RunError
 from mrafno.grids import Array, relative_l2
+from mrafno.run.checkpoints import Checkpoints
 from mrafno.run.estimation import LARGEST_ERROR, ErrorEstimator
 from mrafno.run.fit_curves import append_fit_curve
 from mrafno.run.methods import Method
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
 from mrafno.run.state import Evaluation, RunState, Training
-from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, WEIGHTS
 from mrafno.surrogate.spec import SurrogateSpec
 from mrafno.surrogate.training.policy import LEAST_FOLD, LEAST_OWN, FitKind, TrainingPolicy
 from mrafno.tasks.base import Task
@@ -69,6 +68,11 @@ class Trainer:
         self._examples: dict[str, tuple[Array, Array]] = {}
         self._test: tuple[Array, Array] | None = None
         self._unsaved = 0.0
+        #: An earlier surrogate that predicts in place of the last one; None if it is not in memory.
+        self._best: Surrogate | None = None
+        self._checkpoints = Checkpoints(
+            recorder, task.domain, lambda folder: self.spec().load(folder, task.domain, device=device)
+        )
 
     @property
     def state(self) -> RunState:
@@ -108,20 +112,25 @@ class Trainer:
         elif kind == "scratch" and self._too_short(len(ids)):
             kind = "refit"
         errors = self._prequential_errors(surrogate, new)
+        # A copy, as the last one is trained further; its tensors are replaced then, and not changed.
+        before = copy.copy(self.best) if self.state.trainings else None
         started = time.perf_counter()
         try:
             fit = self._fit(surrogate, ids, kind, watch)
+            worse = before is not None and self._is_worse(surrogate, before, ids)
             seconds = time.perf_counter() - started
             estimate = self.estimator.estimate(surrogate, fit, self.state)
             self.recorder.record(
                 "trained", added=new, step=self.state.step, kind=kind, loss=_number(fit.loss), seconds=seconds,
                 out_of_fold_error=_number(fit.out_of_fold_error), estimate=estimate and estimate.as_json(),
                 shift=fit.shift, prequential_errors=errors, events=list(fit.events),
+                best=before.fits if worse and before is not None else None,
             )  # fmt: skip
         except BaseException:
             if surrogate.fits != len(self.state.trainings):
                 self._surrogate = None  # it was trained on what the ledger does not know of
             raise
+        self._best = before if worse else None
         if self.write:
             h, folder = fit.history, self.recorder.ledger.folder
             append_fit_curve(folder, len(self.state.trainings), kind, len(ids), h.steps, h.losses)
@@ -132,6 +141,15 @@ class Trainer:
         if self._unsaved > _CHECKPOINT_SECONDS:
             self.save()
         return self.state.trainings[-1]
+
+    def _is_worse(self, surrogate: "Surrogate", before: "Surrogate", ids: Sequence[str]) -> bool:
+        """Whether a fit on these examples made the surrogate clearly worse, by the run's own estimate."""
+        from mrafno.surrogate.comparison import clearly_worse  # imports torch
+
+        worse = clearly_worse(surrogate, before, self._dataset(ids))
+        if worse:
+            logger.info("fit %d is clearly worse than fit %d, which predicts on", surrogate.fits, before.fits)
+        return worse
 
     def _new_level(self, new: Sequence[str]) -> bool:
         """Whether a level gets its own predictions, or its first examples out of fold, by these examples."""
@@ -169,7 +187,7 @@ class Trainer:
             here = [id for id in ids if self.state.queries[id].level == level]
             if here:
                 f, y = (np.stack(part) for part in zip(*(self._example(id) for id in here), strict=True))
-                mean = surrogate.predict(f, level).mean
+                mean = surrogate.predict(f, level, check=False).mean
                 assert surrogate.normaliser is not None, "a surrogate that predicts has one"
                 typical = surrogate.normaliser.typical_norm(y.shape[2:])
                 errors = np.fmin(relative_l2(mean, y, typical), LARGEST_ERROR)
@@ -211,7 +229,7 @@ class Trainer:
         if not self.state.of_kind("test", "told") or not self.state.trainings:
             return None
         started = time.perf_counter()
-        metrics = self.metrics(self.surrogate).as_json()
+        metrics = self.metrics(self.best).as_json()
         seconds = time.perf_counter() - started
         self.recorder.record("evaluated", step=self.state.step, cost=self.state.cost, metrics=metrics, seconds=seconds)
         logger.info("step %d, cost %g: relative L2 error %s", self.state.step, self.state.cost, metrics["relative_l2"])
@@ -239,14 +257,27 @@ class Trainer:
     def surrogate(self) -> "Surrogate":
         """The surrogate after the last fit: from its checkpoint, and trained further where that lacks fits."""
         if self._surrogate is None:
-            surrogate = self._saved() or self._new()
+            surrogate = self._checkpoints.last() or self._new()
             for number in range(surrogate.fits, len(self.state.trainings)):
                 ids = [id for training in self.state.trainings[: number + 1] for id in training.added]
                 training = self.state.trainings[number]
+                before = copy.copy(surrogate)
                 self._fit(surrogate, ids, training.kind, None)
+                self._best = before if training.best == before.fits else self._best
                 self._unsaved += training.seconds
             self._surrogate = surrogate
         return self._surrogate
+
+    @property
+    def best(self) -> "Surrogate":
+        """The surrogate that predicts: the last one, or an earlier one if the fits since made it clearly worse."""
+        last, state = self.surrogate, self.state
+        fits = state.trainings[-1].best if state.trainings else None
+        if fits is None or fits == last.fits:
+            return last
+        if self._best is None or self._best.fits != fits:
+            self._best = self._checkpoints.after(fits)
+        return self._best or last
 
     def spec(self) -> SurrogateSpec:
         """How the surrogate is made."""
@@ -269,30 +300,10 @@ class Trainer:
             training=s.training,
         )
 
-    def _saved(self) -> "Surrogate | None":
-        """The surrogate of the checkpoint, if there is one that fits the ledger."""
-        folder = self.recorder.ledger.folder / CHECKPOINT
-        if not os.path.lexists(folder):
-            return None
-        try:
-            for path in (folder, folder / DESCRIPTION, *folder.glob(WEIGHTS)):
-                _refuse_link(path)
-            surrogate = self.spec().load(folder, self.task.domain, device=self.device)
-        except CheckpointError as error:
-            self.recorder.ledger.damage.append(f"{error} Trained again from the ledger.")
-            logger.warning("%s Trained again from the ledger.", error)
-            return None
-        known = 0 < surrogate.fits <= len(self.state.trainings)
-        # The ledger has the calibration's shift to its last digit: that of another run, or another past, differs.
-        ours = known and surrogate.shift == self.state.trainings[surrogate.fits - 1].shift
-        return surrogate if ours and (surrogate.domain, surrogate.seed) == (self.task.domain, self.state.seed) else None
-
     def save(self) -> None:
         """Write the surrogate's checkpoint, if it was trained since the last one."""
         if self._surrogate is not None and self._unsaved and self.write:
-            folder = self.recorder.ledger.folder / CHECKPOINT
-            _refuse_link(folder)
-            self._surrogate.save(folder)
+            self._checkpoints.save(self._surrogate, self.best)
             self._unsaved = 0.0
 
     def _example(self, id: str) -> tuple[Array, Array]:
@@ -307,12 +318,6 @@ class Trainer:
             here = [self._example(id) for id in ids if self.state.queries[id].level == level]
             pairs.append((np.stack([f for f, _ in here]), np.stack([y for _, y in here])) if here else None)
         return Dataset.of(self.task.domain, pairs)
-
-
-def _refuse_link(path: Path) -> None:
-    """Raise if a checkpoint, or a part of it, is a link: files outside the run are neither read nor written."""
-    if path.is_symlink():
-        raise CheckpointError(f"checkpoint: {path} is a symbolic link, which is not followed. Remove it.")
 
 
 def _number(value: float) -> float | None:

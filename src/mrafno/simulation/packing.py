@@ -1,11 +1,11 @@
 """Tasks on their way to another process."""
 
-import contextlib
 import copy
 import pickle
 from dataclasses import dataclass
 from multiprocessing import current_process
 from multiprocessing.spawn import get_preparation_data, prepare
+from pathlib import Path
 from typing import Any
 
 from mrafno.errors import TaskError
@@ -42,8 +42,8 @@ def pack_task(task: Task) -> PackedTask:
 
     What a module defines is pickled by its name. So is what the running script defines: the other process imports the
     script, as ``multiprocessing`` does, so what the script *does* must be under ``if __name__ == "__main__":``.
-    A lambda, a nested function and what was typed into a notebook have no such name; they are pickled by value if the
-    package cloudpickle is installed (Dask depends on it).
+    A lambda, a nested function and what was typed into a notebook have no such name; they are pickled by value, with
+    cloudpickle.
     """
     task = without_candidates(task)
     try:
@@ -54,19 +54,25 @@ def pack_task(task: Task) -> PackedTask:
         return PackedTask(task.name, data, {})
     known = get_preparation_data("simulation").items()
     script = {name: str(value) for name, value in known if name in ("init_main_from_name", "init_main_from_path")}
-    if not script:
+    place = script.get("init_main_from_path")
+    if not script or (place is not None and not Path(place).is_file()):  # what was typed, or came through a pipe
         return _packed_by_value(task, "a part of it is defined in an interactive session")
     return PackedTask(task.name, data, script)
 
 
 def _packed_by_value(task: Task, why: str) -> PackedTask:
-    with contextlib.suppress(Exception):  # not installed, or not able to pickle it either
+    advice = ""
+    try:
         from cloudpickle import dumps  # type: ignore[import-untyped]
 
         return PackedTask(task.name, dumps(task), {})
+    except ImportError:
+        advice = "Install cloudpickle (pip install cloudpickle), or d"
+    except Exception as error:  # a person's object can raise anything
+        why = f"{type(error).__name__}: {error}"
     raise TaskError(
-        f"{task.name}: the task cannot be sent to another process because {why}. Define its function at the top level "
-        "of a module or script, or use neither workers nor a time limit nor isolation."
+        f"{task.name}: the task cannot be sent to another process because {why}. {advice or 'D'}efine its function at "
+        "the top level of a module or script, or use neither workers nor a time limit nor isolation."
     )
 
 

@@ -16,8 +16,9 @@
     spool/                          results of workers that are not yet in the ledger
     inbox/                          answers of other processes that are not yet in the ledger
     inbox/refused/                  answers that came too late, such as a second output of one query
-    surrogate/surrogate.json        the last checkpoint: settings and checksums
+    surrogate/surrogate.json        the checkpoint that predicts: settings and checksums
     surrogate/weights-*.safetensors   and its tensors
+    surrogate/last/                 the last checkpoint, if an earlier one predicts because the last fit made it worse
     scoring/                        a large pool on the scoring grid, which is made again if it is missing
     task.source.json                how the run was started from the command line
     asked/                          inputs handed out by ``mrafno ask``
@@ -52,6 +53,9 @@ DAMAGED = "damaged"
 #: Inside the checkpoint's folder: the description, which changes with every save, and a pattern of the tensor files.
 DESCRIPTION = "surrogate.json"
 WEIGHTS = "weights-*.safetensors"
+
+#: Inside the checkpoint's folder: the last checkpoint, if it is another one.
+LAST = "last"
 
 #: Inside the inbox.
 REFUSED = "refused"

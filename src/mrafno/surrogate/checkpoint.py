@@ -30,6 +30,7 @@ from mrafno.storage.files import make_folder, write_bytes, write_json
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, WEIGHTS, is_run, weights_file
 from mrafno.surrogate.operator.adapters import BuildNetwork, NetworkFactory
 from mrafno.surrogate.operator.fno import NetworkSettings
+from mrafno.surrogate.seen import SeenInputs
 from mrafno.surrogate.training.policy import TrainingPolicy
 from mrafno.surrogate.training.settings import TrainingSettings
 from mrafno.surrogate.upgrades import UPGRADES, VERSION
@@ -143,6 +144,8 @@ def _loaded(
         # The first checkpoints of format 1 have no coverage.
         surrogate.out_of_fold_count = int(described.get("out_of_fold_count", 0))
         surrogate.coverage = {str(p): float(share) for p, share in described.get("coverage", {}).items()}
+        if described.get("seen") is not None:  # versions 0.1 and 0.2 have none
+            surrogate.seen = SeenInputs.from_json(described["seen"])
         _restore(surrogate, tensors)
     except CheckpointError:
         raise
@@ -204,6 +207,7 @@ def _described(surrogate: "Surrogate") -> dict[str, Any]:
         "dtype": str(surrogate.dtype).removeprefix("torch."),
         "normaliser": None if surrogate.normaliser is None else surrogate.normaliser.as_json(),
         "shift": surrogate.shift,
+        "seen": None if surrogate.seen is None else surrogate.seen.as_json(),
         "out_of_fold_count": surrogate.out_of_fold_count,
         "coverage": surrogate.coverage,
         "trained_levels": list(surrogate.trained_levels),

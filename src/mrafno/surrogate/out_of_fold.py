@@ -19,10 +19,12 @@ from mrafno.surrogate.operator.fno import MemberFNO
 from mrafno.surrogate.prediction import Prediction
 from mrafno.surrogate.training.batches import OutOfFoldRows
 from mrafno.surrogate.training.divergence import detached
-from mrafno.surrogate.uncertainty import INTERVALS, best_shift
+from mrafno.surrogate.uncertainty import INTERVALS, balancing_shift
 
 #: Called with the finished share of the fit, the mean loss and the out-of-fold relative error (NaN without examples).
 Watch = Callable[[float, float, float], None]
+#: Examples of the finest level that suffice for the calibration.
+_FEWEST_FINE = 2
 #: Smallest number of iterations between two measurements of the out-of-fold error.
 _ITERATIONS_BETWEEN = 50
 
@@ -106,20 +108,22 @@ class OutOfFoldPredictions:
         return relative_l2(single, truth, self.normaliser.typical_norm(truth.shape[2:]))
 
     def shift(self) -> float:
-        r"""The shift of the log-variance that makes the truth most likely, in addition to the surrogate's present one.
+        r"""The shift of the log-variance that balances the residuals, in addition to the surrogate's present one.
 
         With s the members' variance, a single member's residual has the variance :math:`\lambda + s` of the matched
         Gaussian plus that of its own deviation from the mean, :math:`s (M - 1) / M`.
 
-        Examples of the finest level together weigh as much as all others together: predictions of that level are what
-        the intervals are for, and its examples are few.
+        The examples are those of the finest level, whose predictions intervals are for, or all while it has but one.
         """
-        parts = list(self._residuals(0.0))
-        residuals, noises, spreads = ([part[i] for part in parts] for i in range(3))
-        fine = len(self.by_level[self.finest].truth) if self.finest in self.by_level else 0
-        coarse = sum(map(len, residuals)) - fine
-        weights = [fine / coarse if fine and level != self.finest else 1.0 for level in self.by_level]
-        return best_shift(residuals, noises, spreads, weights)
+        parts = dict(zip(self.by_level, self._residuals(0.0), strict=True))
+        if len(parts.get(self.finest, ((),))[0]) >= _FEWEST_FINE:
+            return balancing_shift(*parts[self.finest])
+        if not parts:
+            return 0.0
+        # Every example has the same weight, whatever its grid.
+        means = [(np.mean(r**2, axis=1), noise, np.mean(s, axis=1)) for r, noise, s in parts.values()]
+        squares, noise, spread = (np.concatenate([part[i] for part in means]) for i in range(3))
+        return balancing_shift(np.sqrt(squares)[:, None], noise, spread[:, None])
 
     def coverage(self, shift: float) -> tuple[int, dict[str, float]]:
         """The number of examples, and the share of their values inside the central interval of each probability.

@@ -1,4 +1,4 @@
-r"""Likelihood of outputs under a prediction, and the shift of the noise that makes out-of-fold outputs most likely.
+r"""Likelihood of outputs under a prediction, and the shift of the noise that out-of-fold outputs call for.
 
 A prediction's samples are matched by one Gaussian, :math:`y \sim N(\bar\mu, \lambda I + B B^T)` with
 :math:`B = [\mu_s - \bar\mu] / \sqrt{S - 1}` and :math:`\lambda` the average noise. ``marginal`` keeps its diagonal
@@ -6,14 +6,16 @@ only, as intervals at single points do.
 """
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from mrafno.grids import Array
 from mrafno.surrogate.prediction import Prediction
 
+#: Share of the squared residuals that is noise, at least; and the bounds of a shift.
+_LEAST_SHARE, _BOUNDS = 0.05, (-3.0, 12.0)
+#: Variances below this are rounding.
+_TINY = 1e-300
 #: Central intervals whose coverage is measured.
 INTERVALS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
@@ -48,32 +50,22 @@ def marginal_nll(prediction: Prediction, truth: Array) -> Array:
     return np.asarray(0.5 * values.reshape(len(truth), -1).sum(axis=1))
 
 
-def best_shift(
-    residuals: list[Array],
-    noises: list[Array],
-    spreads: list[Array],
-    weights: Sequence[float] | None = None,
-    bounds: tuple[float, float] = (-3.0, 12.0),
-) -> float:
-    r"""The shift of all log-variances that makes out-of-fold values most likely.
+def balancing_shift(residual: Array, noise: Array, spread: Array) -> float:
+    r"""The shift of all log-variances with which out-of-fold values have the variance that is predicted, on average.
+
+    .. math:: e^{shift} = (\overline{r^2} - \overline{s}) / \overline{\lambda}
+
+    It is the averages that are balanced, and not the likelihood of every value: where a network was not trained on an
+    example and the others were, the spread there is the network's own residual again. Value by value it explains
+    nearly all of it, and no noise would be left.
 
     Args:
-        residuals: truth minus the mean of the network that was not trained on it, one array ``(n, d)`` per level.
-        noises: the prediction's noise :math:`\lambda`, ``(n,)`` per level.
-        spreads: variance that the residuals have beyond the noise, ``(n, d)`` per level.
-        weights: of each example of a level, whatever its grid; None for the same.
+        residual: truth minus the mean of the network that was not trained on it, ``(n, d)``.
+        noise: the prediction's noise :math:`\lambda`, ``(n,)``.
+        spread: variance s that the residuals have beyond the noise, ``(n, d)``.
     """
-    weights = [1.0] * len(residuals) if weights is None else weights
-    parts = [part for part in zip(residuals, noises, spreads, weights, strict=True) if len(part[0])]
-    if not parts:
+    if not len(residual):
         return 0.0
-
-    def cost(shift: float) -> float:
-        total, count = 0.0, 0.0
-        for residual, noise, spread, weight in parts:
-            variance = spread + math.exp(shift) * noise[:, None]
-            total += weight * float(np.sum(np.mean(np.log(variance) + residual**2 / variance, axis=1)))
-            count += weight * len(residual)
-        return total / count
-
-    return float(minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-3}).x)
+    squares = float(np.mean(residual**2))
+    rest = max(squares - float(np.mean(spread)), _LEAST_SHARE * squares)
+    return float(np.clip(np.log(max(rest, _TINY) / max(float(np.mean(noise)), _TINY)), *_BOUNDS))

@@ -1,6 +1,7 @@
 """The axes of a task as people describe them: layouts, extents, coordinates and labels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -60,3 +61,10 @@ def placed(
             known = [x for level in points for x in level[axis]]
             ends[axis] = [min(known), max(known)]
     return tuple(layouts), as_extent(name, ends), tuple(tuple(level) for level in points)
+
+
+def described_coordinates(task: Mapping[str, Any]) -> list[list[list[float]] | None]:
+    """Coordinates by axis and level of a task as it stands in a ledger, None for uniform axes."""
+    levels = task.get("points") or []
+    layouts = enumerate(task["layout"] if levels else ())
+    return [[level[axis] for level in levels] if layout == "points" else None for axis, layout in layouts]

@@ -4,6 +4,7 @@ from typing import Any, NoReturn
 
 from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array
+from mrafno.tasks.axes import described_coordinates
 from mrafno.tasks.base import Task
 from mrafno.tasks.candidates import CandidateTask
 from mrafno.tasks.registry import TASKS, get_task
@@ -107,7 +108,7 @@ def task_from_json(values: dict[str, Any], inputs: Rows | None) -> Task:
         out_channels=values["out_channels"],
         layout=values["layout"],
         extent=values.get("extent") or (),
-        coordinates=_coordinates(values),
+        coordinates=described_coordinates(values),
         interpolation=values["interpolation"],
         zero_boundary=values["zero_boundary"],
         version=None,
@@ -119,13 +120,6 @@ def task_from_json(values: dict[str, Any], inputs: Rows | None) -> Task:
     # The inputs are there already repeated.
     outside.input_axes = tuple(values.get("input_axes") or ()) or None
     return outside
-
-
-def _coordinates(values: dict[str, Any]) -> list[list[list[float]] | None]:
-    """Coordinates of a described task by axis and level, None for a uniform axis."""
-    levels = values.get("points") or []
-    layouts = enumerate(values["layout"] if levels else ())
-    return [[level[axis] for level in levels] if layout == "points" else None for axis, layout in layouts]
 
 
 def check_same_task(task: Task, values: dict[str, Any]) -> None:

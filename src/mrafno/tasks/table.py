@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mrafno.errors import SimulationError, TaskError
 from mrafno.grids import Array, Grid, resample
+from mrafno.tasks.axes import placed
 from mrafno.tasks.base import as_numbers
 from mrafno.tasks.candidates import CandidateSettings, CandidateTask
 from mrafno.tasks.rows import Rows, as_rows, blocks
@@ -160,15 +161,18 @@ class TableTask(CandidateTask):
         self, settings: CandidateSettings, resolutions: list[tuple[int, ...]]
     ) -> tuple[Array, list[NDArray[np.int64]]]:
         """Inputs of all levels on the finest grid, one level after another, and the rows of each."""
-        layout: Any = settings.get("layout", "nodes")
-        layouts: Any = (layout,) * len(resolutions[0]) if isinstance(layout, str) else tuple(layout)
+        given = settings.get("layout", "nodes"), settings.get("extent", ()), settings.get("coordinates", ())
+        layout, extent, points = placed(settings["name"], *given, resolutions)
+        grids = [
+            Grid(shape, layout, extent, axes)
+            for shape, axes in zip(resolutions, points or [()] * len(resolutions), strict=True)
+        ]
         kind, parts, rows, start = settings.get("interpolation", "linear"), [], [], 0
-        for f, shape in zip(self.own_inputs, resolutions, strict=True):
-            source, target = Grid(shape, layouts), Grid(resolutions[-1], layouts)
+        for f, shape, grid in zip(self.own_inputs, resolutions, grids, strict=True):
             whole = np.asarray(f, dtype=np.float64)
             if whole.shape[2:] != shape:
                 raise TaskError(f"{settings['name']}: inputs of shape {whole.shape} are not on the grid {shape}.")
-            parts.append(resample(whole, source, target, kind))
+            parts.append(resample(whole, grid, grids[-1], kind))
             rows.append(np.arange(start, start + len(whole)))
             start += len(whole)
         return np.concatenate(parts), rows

@@ -2,8 +2,8 @@
 
 - What ``mrafno export --hdf5`` wrote: examples of each level and their costs. Its test examples are kept for tests.
 - HDF5 as PDEBench has it: ``nu`` is the input and ``tensor`` ``(n, time, *grid)`` the output; without ``nu`` the first
-  time is the input. Of several times the last is the output, or that of ``times``. Several such files are one per level,
-  coarse to fine, with the same rows.
+  time is the input. Of several times the last is the output, or that of ``times``. Several such files are one per
+  level, coarse to fine, with the same rows.
 - ``.npz`` with ``inputs`` ``(n, channels, *finest grid)``, and of each level ``output_0``, ``output_1`` and so on and,
   where need be, ``rows_0`` and so on, the rows that they belong to.
 - ``.npz`` with pairs ``input_0``, ``output_0`` and so on, each input on its own level.
@@ -20,7 +20,10 @@ from typing import Any
 import numpy as np
 
 from mrafno.errors import TaskError, hint
-from mrafno.tasks.rows import Hdf5Rows, JoinedRows, import_h5py
+from mrafno.grids import Array
+from mrafno.parameters import join
+from mrafno.tasks.axes import described_coordinates
+from mrafno.tasks.rows import DrawnRows, Hdf5Rows, JoinedRows, LazyRows, import_h5py
 
 #: Endings of files that are tables.
 ENDINGS = (".h5", ".hdf5", ".npz")
@@ -100,23 +103,26 @@ def _export(path: Path, file: Any) -> dict[str, Any]:
     for level in levels:
         group = file[f"level-{level}"]
         parts_f, parts_y = (
-            [_inputs(path, f"level-{level}/nu", group["nu"], task)],
+            [_inputs(path, f"level-{level}", group, task)],
             [_rows(path, f"level-{level}/tensor")],
         )
         if level == levels[-1] and "test" in file:
-            parts_f.append(_inputs(path, "test/nu", file["test"]["nu"], task))
+            parts_f.append(_inputs(path, "test", file["test"], task))
             parts_y.append(_rows(path, "test/tensor"))
         inputs.append(JoinedRows(parts_f))
         outputs.append(JoinedRows(parts_y))
         paid = np.asarray(group["cost"])
         costs.append(float(np.mean(paid)) if len(paid) else float(task["costs"][level]))
     end = sum(len(f) for f in inputs)
-    tests = len(file["test"]["nu"]) if "test" in file else 0
+    tests = len(file["test"]["tensor"]) if "test" in file else 0
     return {
         "name": task["name"], "inputs": inputs, "outputs": outputs, "costs": costs,
         "test": np.arange(end - tests, end) if tests else None, "layout": task["layout"],
         "interpolation": task["interpolation"], "zero_boundary": task["zero_boundary"],
         "parameter_names": task.get("parameter_names", ()), "log_parameters": task.get("log_parameters", ()),
+        "extent": task.get("extent") or (), "coordinates": described_coordinates(task),
+        "axis_names": task["axis_names"][: len(task["layout"])], "axis_units": task.get("axis_units") or (),
+        "input_name": task["input_name"], "output_name": task["output_name"],
     }  # fmt: skip
 
 
@@ -124,9 +130,21 @@ def _rows(path: Path, name: str) -> Hdf5Rows:
     return Hdf5Rows(path, name)
 
 
-def _inputs(path: Path, name: str, dataset: Any, task: dict[str, Any]) -> Hdf5Rows:
-    shape = tuple(dataset.shape)
-    return Hdf5Rows(path, name, shape if task["in_channels"] > 1 else (shape[0], 1, *shape[1:]))
+def _inputs(path: Path, name: str, group: Any, task: dict[str, Any]) -> LazyRows:
+    """Functions, and parameters as constant channels behind them."""
+    grid, count = tuple(group["tensor"].shape[2:]), len(task.get("parameter_names") or ())
+    n, channels = len(group["tensor"]), task["in_channels"] - count
+    functions = Hdf5Rows(path, f"{name}/nu", (n, channels, *grid)) if channels else None
+    if not count:
+        assert functions is not None, "an input has functions or parameters"
+        return functions
+    numbers = np.asarray(group["parameters"], dtype=np.float64)
+
+    def draw(rows: Sequence[int]) -> Array:
+        known = np.zeros((len(rows), 0, *grid)) if functions is None else functions[rows]
+        return join(known, numbers[list(rows)])
+
+    return DrawnRows(draw, (n, task["in_channels"], *grid))
 
 
 def _pdebench(files: Sequence[Path], times: int) -> dict[str, Any]:

@@ -90,8 +90,8 @@ function drawKeys(run) {
     ["Step", String(run.steps), `${run.fits} fits`],
     ["Cost", number(run.cost, 6), parts.map((part) => `${number(run.spent[part])} ${part}`).join(", ")],
     ["Error", run.error === null ? "none" : number(run.error), measured],
-    ["Own estimate", run.estimate === null ? "none" : number(run.estimate), run.bound === null ? "of its error, out-of-fold" : `of its error, at most ${number(run.bound)} (95 %)`],
-    ...(run.forecast ? [["Forecast", run.forecast.text, run.forecast.note]] : []),
+    ["Own estimate", run.estimate === null ? "none" : number(run.estimate), run.interval === null ? "of its error, out-of-fold" : `of its error; ${number(run.interval[0], 3)} to ${number(run.interval[1], 3)} with 90 %`],
+    ...(run.forecast ? [["Forecast of cost", run.forecast, ""]] : []),
     ["Without output", String(run.failed), "failed, expired or abandoned"],
     ["Time", duration(run.seconds), "simulating, training, choosing, measuring"],
     ...run.levels.map((level) => [

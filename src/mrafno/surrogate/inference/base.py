@@ -3,6 +3,7 @@
 import abc
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -13,10 +14,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mrafno.data.dataset import Dataset, Normaliser
-from mrafno.errors import CheckpointError, SurrogateError
+from mrafno.errors import CheckpointError, MrafnoWarning, SurrogateError
 from mrafno.grids import Array, Domain, Grid
 from mrafno.parameters import ParameterValues
 from mrafno.surrogate import checkpoint
+from mrafno.surrogate.devices import find_device
 from mrafno.surrogate.inference.fit import Fit as Fit
 from mrafno.surrogate.inference.registry import SURROGATES
 from mrafno.surrogate.operator.adapters import BuildNetwork, NetworkFactory, make_network
@@ -26,6 +28,8 @@ from mrafno.surrogate.options import Preset
 from mrafno.surrogate.out_of_fold import OutOfFoldExamples, ProgressReporter, Watch
 from mrafno.surrogate.prediction import Prediction
 from mrafno.surrogate.presets import network_preset, policy_preset, split_training, suited, training_preset
+from mrafno.surrogate.seeds import seed_of as seed_of
+from mrafno.surrogate.seen import SeenInputs
 from mrafno.surrogate.shapes import as_inputs
 from mrafno.surrogate.training.batches import Batches, folds, periods, taught_levels
 from mrafno.surrogate.training.divergence import detached, train_members
@@ -92,7 +96,7 @@ class Surrogate(abc.ABC):
         if dtype not in ("float32", "float64"):
             raise SurrogateError(f"surrogate: dtype must be float32 or float64, got {dtype!r}.")
         self.dtype: torch.dtype = getattr(torch, dtype)
-        self.device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+        self.device = find_device(device)
         if network_factory is not None and not self.takes_network_factory:
             raise SurrogateError(
                 f"{self.name}: it needs mrafno's own network. Give network_factory to an ensemble or a point."
@@ -102,6 +106,7 @@ class Surrogate(abc.ABC):
         self.weights: dict[str, Tensor] = {}
         self.shift = 0.0
         #: Number of out-of-fold examples, and the share of their values inside the interval of each probability.
+        self.seen: SeenInputs | None = None
         self.out_of_fold_count = 0
         self.coverage: dict[str, float] = {}
         self.trained_levels: tuple[int, ...] = ()
@@ -143,10 +148,8 @@ class Surrogate(abc.ABC):
         settings = self.policy.settings(kind if warm else "scratch", self.training, data.sizes)
         if iterations is not None:
             settings = settings.changed(iterations=iterations)
-        before = {
-            name: getattr(self, name)
-            for name in ("normaliser", "shift", "out_of_fold_count", "coverage", "trained_levels", "fits", *self.stacks)
-        }
+        names = ("normaliser", "shift", "out_of_fold_count", "coverage", "trained_levels", "seen", "fits", *self.stacks)
+        before = {name: getattr(self, name) for name in names}
         try:
             return self._fit_and_calibrate(data, settings, warm, watch)
         except BaseException:
@@ -179,6 +182,7 @@ class Surrogate(abc.ABC):
         self.fits += 1
         found = out_of_fold.predict(self)
         self.shift = found.shift()
+        self.seen = SeenInputs.of(data, self.normaliser)
         self.out_of_fold_count, self.coverage = found.coverage(self.shift)
         loss = float(np.mean(history.losses[-1]))
         errors = tuple(tuple(map(float, found.errors(level))) for level in range(self.domain.levels))
@@ -241,6 +245,7 @@ class Surrogate(abc.ABC):
         parameters: ParameterValues | None = None,
         grid: Grid | None = None,
         units: Units = "physical",
+        check: bool = True,
     ) -> Prediction:
         """Predict the outputs of inputs; ``mean`` and ``std`` of the result are ``(n, out_channels, *grid)``.
 
@@ -251,13 +256,15 @@ class Surrogate(abc.ABC):
                 finest.
             parameters: ``(n, p)`` in the order of ``domain.parameters``, or a mapping from their names to one number or
                 n numbers. None if f has them, as constant channels behind the functions.
-            grid: the grid of the inputs and outputs, any grid; None for the level's own, or, if the inputs have
-                another shape, a grid of that shape with the domain's layout.
+            grid: of inputs and outputs; None for the level's own, or one of the inputs' shape with the domain's layout.
             units: ``normalised`` for those in which the noise is the same for all channels.
+            check: issue a :class:`~mrafno.errors.MrafnoWarning` about inputs unlike those it was trained on.
         """
         if units not in get_args(Units):
             raise SurrogateError(f"surrogate: unknown units {units!r}. Choose physical or normalised.")
         f, level, mesh = self._placed(f, level, grid, parameters)
+        for text in self.unlike(f) if check and units == "physical" else ():
+            warnings.warn(text, MrafnoWarning, stacklevel=2)
         network, masks = self._network()
         means, log_vars = [], []
         with torch.no_grad(), steady_memory():
@@ -271,6 +278,10 @@ class Surrogate(abc.ABC):
             mean_all = self.normaliser.physical(mean_all, self.domain.dim)
             log_var_all = log_var_all + self.normaliser.log_scale
         return Prediction(mean_all, log_var_all)
+
+    def unlike(self, f: Array) -> list[str]:
+        """What of inputs ``(n, in_channels, *grid)`` was not seen in training, in sentences; none if all of it was."""
+        return [] if self.seen is None or not len(f) else self.seen.outside(f, self.normaliser, self.domain)
 
     def features(
         self,
@@ -377,8 +388,3 @@ class Surrogate(abc.ABC):
                 "Read it with Surrogate.load."
             )
         return found
-
-
-def seed_of(*parts: int) -> int:
-    """One seed for torch's generators from several numbers."""
-    return int(np.random.SeedSequence(parts).generate_state(1, np.uint32)[0])

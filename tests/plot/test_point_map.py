@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mrafno.plot.input_map import MapPoints, input_map_figure
+from mrafno.plot.point_map import MapPoints, input_map_figure
 
 PLANE, PAIR = np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([[5.0, 6.0], [7.0, 8.0]])
 TITLES = {"features": ("component 1", "component 2"), "a and b": ("a", "b")}

@@ -6,9 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-from mrafno.report import input_map as maps
+from mrafno.plot import run_inputs as maps
+from mrafno.plot.run_inputs import input_map, map_figure
 from mrafno.report import map_details
-from mrafno.report.input_map import input_map, map_figure
 from mrafno.report.map_details import map_section
 from mrafno.run import Run, RunReader
 from mrafno.tasks import FunctionTask
@@ -80,7 +80,7 @@ def test_parameters_are_axes(tmp_path):
     found = input_map(RunReader(tmp_path / "run"))
     assert list(found.titles) == ["features", "a and b"]
     a, b = found.places["a and b"].T
-    pool = RunReader(tmp_path / "run").inputs.pool
+    pool = np.asarray(RunReader(tmp_path / "run").inputs.pool)
     assert np.allclose(a[: len(pool)], pool[:, 1, 0])
     assert np.allclose(b[: len(pool)], pool[:, 2, 0])
 
