@@ -69,6 +69,7 @@ def test_pages_have_no_serious_finding(chromium, serve, folder, scheme, width):
         found["broken"] = findings(page)
         for name in ("report", "comparison"):
             page.goto((folder.parent / f"{name}.html").as_uri())
+            page.locator(".plot").first.scroll_into_view_if_needed()  # figures are drawn when they come near
             page.wait_for_selector(".main-svg")
             found[name] = findings(page)
     finally:

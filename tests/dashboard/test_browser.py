@@ -97,7 +97,8 @@ def test_list_search_sort_and_navigation(visit, folder):
     assert page.inner_text("h1#title") == page.evaluate("document.activeElement.textContent") == "group/first"
     assert drawn(page, ERROR) == [0.4, 0.3, 0.2, 0.1]
     assert texts(page, "#keys dt") == [
-        "Step", "Cost", "Error", "Own estimate", "Without output", "Time", "On 5 points", "On 9 points",
+        "Step", "Cost", "Error", "Own estimate", "Forecast of cost", "Without output", "Time",
+        "On 5 points", "On 9 points",
     ]  # fmt: skip
     assert page.inner_text("#keys div:nth-child(2) dd").startswith("171")
     # What runs say is text, whatever it looks like.
@@ -266,7 +267,7 @@ def test_runs_are_filtered_and_laid_over_one_another(visit, folder):
     page.check("#runs [value='group/first']")
     page.check("#runs [value='real']")
     page.wait_for_selector("#overlay .main-svg")
-    names = "[...document.querySelector('#overlay .plot').data].map(trace => trace.name)"
+    names = "[...document.querySelector('#overlay .plot').data].map(trace => trace.name.split(',')[0])"
     until(page, f"JSON.stringify({names}) === JSON.stringify(['group/first', 'real'])")
     page.uncheck("#runs [value='real']")
     until(page, f"JSON.stringify({names}) === JSON.stringify(['group/first'])")
