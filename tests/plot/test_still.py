@@ -56,6 +56,14 @@ def test_maps_have_the_values_of_the_figure(drawn):
     assert (mesh.get_cmap().name, mesh.get_clim()) == ("RdBu_r", (-5, 5))
 
 
+def test_maps_are_drawn_to_scale_where_the_figure_is(drawn):
+    figure = go.Figure(go.Heatmap(x=[0, 1], y=[0, 1], z=[[1, 2], [3, 4]]))
+    figure.update_yaxes(scaleanchor="x", showticklabels=False)
+    panel, _bar = drawn(figure)
+    assert panel.get_aspect() == 1.0
+    assert not panel.yaxis.get_tick_params()["labelleft"]
+
+
 def test_files_of_one_figure_are_the_same_each_time(tmp_path):
     figure = error_figure([Line("a", (0, 10), (0.4, 0.1))], "unit")
     for name in ("a.svg", "b.svg"):

@@ -239,6 +239,10 @@ def _axis(panel: Any, axis: Any, way: str) -> None:
         pairs = zip(axis.tickvals, axis.ticktext or map(str, axis.tickvals), strict=True)
         shown = [(value, text) for value, text in pairs if min(limits) <= value <= max(limits)]
         set_["ticks"]([value for value, _ in shown], [_plain(text) for _, text in shown])
+    if axis.showticklabels is False:
+        panel.tick_params(**{"labelbottom" if way == "x" else "labelleft": False})
+    if way == "y" and axis.scaleanchor:
+        panel.set_aspect("equal")  # both axes have one unit
     if axis.autorange == "reversed":
         getattr(panel, f"invert_{way}axis")()
 

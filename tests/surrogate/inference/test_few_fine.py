@@ -38,7 +38,7 @@ def problem(request):
     return task, examples, f[COARSE:], task.solve(f[COARSE:], 1)
 
 
-def fitted(task, examples, fine, members=2):
+def fitted(task, examples, fine, members=5):
     data = Dataset.of(task.domain, [examples[0], tuple(part[:fine] for part in examples[1]) if fine else None])
     surrogate = Ensemble(task.domain, seed=0, members=members)
     surrogate.fit(data)
