@@ -269,6 +269,9 @@ class Loop:
     def _take_result(self, scheduler: Scheduler) -> None:
         """Record the next result."""
         observation = scheduler.next()
+        if observation is not None:
+            # Ended before it is recorded: a driver that is killed while it records was not ended by the simulation.
+            self._attempts.end(observation.id)
         self._warn(scheduler)
         self.session.take_in()
         if observation is None:
@@ -280,7 +283,6 @@ class Loop:
         else:
             reason, seconds = observation.reason or "no reason was given", observation.seconds or None
             self.session.fail(observation.id, reason, seconds=seconds)
-        self._attempts.end(observation.id)
         if observation.reason is not None and observation.id in self.state.lost:
             scheduler.isolate()
         clear_spool(self.recorder.ledger.folder / SPOOL, [observation.id])
