@@ -221,11 +221,8 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path, content):
         assert file_of(tmp_path).read_bytes() == content
 
 
-def test_another_programs_ledger_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_FORMAT", "something else")
-    line = Ledger(tmp_path)._encoded("created", {"format": "something else"})
-    put(tmp_path, line)
-    monkeypatch.undo()
+def test_another_programs_ledger_is_refused(tmp_path):
+    put(tmp_path, Ledger(tmp_path)._encoded("created", {"format": "something else"}))
     for settings in ({}, {"write": True}, {"damaged": "skip"}):
         with pytest.raises(LedgerError, match="is no ledger of mrafno"):
             Ledger.open(tmp_path, **settings)

@@ -155,10 +155,10 @@ class _Parts(NamedTuple):
 
 def _loaded(values: dict[str, Any]) -> _Parts:
     from mrafno.cli.loading import Source
-    from mrafno.storage.ledger import Ledger
+    from mrafno.storage.new_folder import check_new
 
     if "out" in values:
-        Ledger(values["out"]).check_new()  # before anything is loaded or drawn
+        check_new(values["out"])  # before anything is loaded or drawn
     source = Source.of(values["task"])
     method = Source.of(values.get("method", "mra-auto"), "method")
     callbacks = tuple(Source.of(text, "callback") for text in values.get("callback", ()))

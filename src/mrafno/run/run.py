@@ -32,6 +32,7 @@ from mrafno.run.state import Evaluation, QueryRecord, RunState, Training
 from mrafno.run.trainer import Trainer
 from mrafno.simulation.query import Query
 from mrafno.storage.ledger import Ledger
+from mrafno.storage.new_folder import check_new
 from mrafno.surrogate.devices import check_device
 from mrafno.tasks.base import Task
 from mrafno.tasks.stored import check_same_task, task_from_json
@@ -99,7 +100,7 @@ class Run(Known):
             device: of the surrogate: ``auto`` (a GPU where there is one), or a torch device.
             settings: those of :class:`RunSettings`.
         """
-        Ledger(path).check_new()
+        check_new(path)
         check_device(device)
         new = NewRun.of(task, method, seed, examples, settings)
         ledger = Ledger.create(path, **new.data)

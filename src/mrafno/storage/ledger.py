@@ -16,7 +16,6 @@ import contextlib
 import fcntl
 import io
 import os
-import shlex
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
@@ -42,6 +41,7 @@ from mrafno.storage.files import PART, make_folder, read_bytes, write_all, write
 from mrafno.storage.layout import ARRAYS, LEDGER, LOCK
 from mrafno.storage.ledger_copy import LedgerCopy
 from mrafno.storage.lock import Lock
+from mrafno.storage.new_folder import check_new
 from mrafno.storage.packs import pack_arrays
 from mrafno.storage.upgrades import FORMAT, UPGRADES, upgraded
 
@@ -89,10 +89,10 @@ class Ledger:
             raise LedgerError(f"run {folder}: the ledger itself records {', '.join(names)}. Choose other names.")
         line = ledger._encoded("created", {**own, **data})
         try:
-            ledger.check_new()
+            check_new(folder)
             make_folder(ledger.folder)
             ledger._lock = Lock(ledger.folder / LOCK)
-            ledger.check_new()  # another process may have been faster
+            check_new(folder)  # another process may have been faster
             # In one step, so that there is never a ledger without its first event.
             write_bytes(ledger._path, line)
             ledger._open_file()
@@ -300,21 +300,6 @@ class Ledger:
     def _handle(self) -> int:
         assert self._file is not None
         return self._file.fileno()
-
-    def check_new(self) -> None:
-        """Raise unless the folder is free for a new run."""
-        if os.path.lexists(self._path):
-            raise LedgerError(
-                f"run {self.folder} exists already. Go on with it (mrafno resume {shlex.quote(str(self.folder))}, or "
-                "Run.open from Python), or choose another folder."
-            )
-        found = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
-        # A creation that was killed leaves its lock, and perhaps a hidden file.
-        if others := sorted(name for name in found if not name.startswith((".", LOCK))):
-            raise LedgerError(
-                f"run {self.folder}: the folder holds other files ({others[0]}{', ...' if others[1:] else ''}) and no "
-                "run. Choose a new folder, or an empty one."
-            )
 
     def _check_writer(self) -> None:
         if self._lock is None or not self._lock.held:
