@@ -1,7 +1,7 @@
 """Pictures of every page of dashboard and report, wide and narrow, light and dark, to be looked at.
 
-Without ``--runs`` three short runs are made first. Problems that a browser reports on the way are printed, and pages that
-scroll sideways.
+Without ``--runs`` three short runs are made first. Problems that a browser reports on the way are
+printed, and pages that scroll sideways.
 """
 
 import argparse
