@@ -182,8 +182,8 @@ class RunState:
 
     def _closed(self, id: str, status: Status, reason: str | None, at: float) -> None:
         query = self.queries[id]
-        self.queries.change(id, status)
         query.reason, query.answered = printable(reason) if reason else reason, at
+        self.queries.change(id, status)
         self.spending.add(query)
 
     def _trained(self, at: float, *, added: list[str], events: list[str], **data: Any) -> None:
