@@ -84,11 +84,10 @@ class QueryBook(dict[str, QueryRecord]):
         """Count a query under its status, or count it no more."""
         kind, status, id, source = query.kind, query.status, query.id, _source(query)
         key = (source, query.row)
-        place = self._by.setdefault((kind, status), {})
         if sign > 0:
-            place[id] = None
+            self._by.setdefault((kind, status), {})[id] = None
         else:
-            place.pop(id, None)
+            del self._by[kind, status][id]
         self._levels[kind, status, query.level] += sign
         if status == "failed":
             failed = self._failed.setdefault(key, set())

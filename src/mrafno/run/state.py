@@ -16,6 +16,7 @@ from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, Spending, Spent
 from mrafno.run.summary import summary
 from mrafno.storage.arrays import ArrayFile
+from mrafno.storage.garbage import no_collection
 from mrafno.storage.ledger import Event
 from mrafno.storage.lock import LockState
 
@@ -81,8 +82,9 @@ class RunState:
     def of(events: Iterable[Event]) -> "RunState":
         """All events, one after another."""
         state = RunState()
-        for event in events:
-            state.apply(event)
+        with no_collection():
+            for event in events:
+                state.apply(event)
         return state
 
     def apply(self, event: Event) -> None:
