@@ -123,16 +123,26 @@ class RunMachine(RuleBasedStateMachine):
         record = self.some(pick, *(("running", "expired") if late else ("running",)))
         if record is not None:
             y = self.output(record)
-            self.run.tell(record.id, y)
-            self.told[record.id] = y
+            if self.answered(record, lambda: self.run.tell(record.id, y)):
+                self.told[record.id] = y
             DONE["tells"] += 1
 
     @rule(pick=st.integers(0, 30), what=st.sampled_from(["fail", "abandon"]))
     def close(self, pick, what):
         record = self.some(pick, "running")
         if record is not None:
-            getattr(self.run, what)(record.id, "no convergence")
+            self.answered(record, lambda: getattr(self.run, what)(record.id, "no convergence"))
             DONE["failures"] += 1
+
+    def answered(self, record, answer):
+        """Give an answer; returns whether it was accepted, which only one that waits in the inbox can prevent."""
+        waiting = {message.query for message in untaken(self.folder, self.run.state)}
+        try:
+            answer()
+        except RunError:
+            assert record.id in waiting
+            return False
+        return True
 
     @rule(pick=st.integers(0, 30), held=st.booleans())
     def tell_from_another_process(self, pick, held):
@@ -266,7 +276,8 @@ class RunMachine(RuleBasedStateMachine):
     def no_simulation_counts_twice_and_no_budget_is_passed(self):
         if hasattr(self, "run"):
             holding = [q for q in self.run.state.queries.values() if q.status in ("running", "told")]
-            same = Counter((q.kind, q.row, q.level) for q in holding)
+            # A row counts the inputs of its kind, or candidates.
+            same = Counter((q.kind, q.candidate is None, q.row, q.level) for q in holding)
             assert not same or max(same.values()) == 1
             steps = Counter(q.step for q in holding if q.kind == "pool" and q.status == "running")
             assert not steps or max(steps.values()) == 1
