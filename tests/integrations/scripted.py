@@ -9,6 +9,7 @@ from mrafno.run.settings import RunSettings
 from mrafno.run.state import Evaluation, QueryRecord, RunState, Training
 from mrafno.simulation.query import Query
 from mrafno.storage.arrays import ArrayFile
+from mrafno.storage.events import Event
 from mrafno.tasks.stored import task_as_json
 from tests.made_runs import made_task
 
@@ -73,12 +74,16 @@ class ScriptedRun:
         for step in steps:
             if step == 2:
                 record = self.ask(callback, step)
-                record.status, record.reason = "failed", "no convergence"
+                self.record("failed", id=record.id, reason="no convergence")
                 callback.on_failed(self, record)
             self.tell(callback, self.ask(callback, step))
             self.learn(callback, step)
         error = STEPS[self.state.step][-1]
         callback.on_stopped(self, Outcome(f"finished {steps[-1]} steps", self.state.step, self.state.cost, error))
+
+    def record(self, kind, **data):
+        """Apply an event, as it is read from a ledger."""
+        self.state.apply(Event(number=0, time=0.0, kind=kind, data=data))
 
     def ask(self, callback, step, kind="pool"):
         level, id = STEPS[step][0], f"q{len(self.state.queries):06d}"
@@ -90,7 +95,7 @@ class ScriptedRun:
 
     def tell(self, callback, record):
         _, cost, seconds, *_ = STEPS[record.step]
-        record.status, record.output, record.cost, record.seconds = "told", record.input, cost, seconds
+        self.record("told", id=record.id, output=record.input.as_json(), cost=cost, seconds=seconds)
         callback.on_told(self, record)
 
     def learn(self, callback, step):

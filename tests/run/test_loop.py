@@ -464,8 +464,8 @@ def test_the_failure_rate_has_a_limit_of_its_own(tmp_path):
 )
 def test_a_simulator_that_hangs_leaves_or_eats_memory_is_a_failed_query(tmp_path, solve, how, says):
     with runs.ready(tmp_path / "run", task=runs.tiny(solve), retries=0) as run:
-        bad = int(np.argmax(run.inputs.pool[:, 0, 0] > 0.5))
-        good = int(np.argmax(run.inputs.pool[:, 0, 0] < 0.5))
+        first = np.array([f[0, 0] for f in run.inputs.pool])
+        bad, good = int(np.argmax(first > 0.5)), int(np.argmax(first < 0.5))
         run.session._ask(
             [{"kind": "pool", "level": 0, "row": row, "step": step} for step, row in ((1, bad), (2, good))]
         )

@@ -45,7 +45,7 @@ def test_a_name_like_no_other_tells_all():
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("pool", (0, -1, 1.5, "3", True, None)),
+        ("pool", (0, -1, 1.5, "3", True)),
         ("initial", (0, -1, True, (0, 0), ())),
         ("test", (-1, 0.5)),
         ("test_seed", (-1, 0.5, None)),
@@ -84,6 +84,6 @@ def test_settings_of_the_first_version_are_read_by_their_old_names():
 
 
 def test_none_means_the_surrogates_own_or_all():
-    settings = RunSettings(targets=None, candidates=None, iterations=None, lease=None)
-    assert settings == RunSettings()
+    assert RunSettings(pool=None, targets=None, iterations=None, lease=None) == RunSettings()
+    assert RunSettings(candidates=None).candidates is None
     assert RunSettings(test=0, retries=0, refit_growth=0, alpha=0).refit_growth == 0

@@ -16,7 +16,7 @@ _STATUSES: tuple[Status, ...] = ("running", "told", "failed", "abandoned", "expi
 
 
 class QueryBook(dict[str, QueryRecord]):
-    """Queries by id, as they were asked. A status changes by :meth:`close` and :meth:`reopen` only."""
+    """Queries by id, as they were asked. A status changes by :meth:`change` only."""
 
     def __init__(self) -> None:
         super().__init__()
