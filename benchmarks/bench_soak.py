@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,15 @@ def told(folder: Path, steps: int) -> None:
     with made(folder, steps) as run:
         for query in run.ask(6):
             run.tell(query.id, 2 * query.f)
-        for step in range(steps):
-            choice = Choice(step, step % 2), {"score": 1.25, "best": [1.25, 2.5], "costs": [0.1, 0.9]}
-            [query] = run.session.ask(1, choose=lambda n, left, choice=choice: [choice])
+        rows = count()
+
+        def choose(n: int, left: float | None) -> list[tuple[Choice, dict[str, Any]]]:
+            del n, left
+            row = next(rows)
+            return [(Choice(row, row % 2), {"score": 1.25, "best": [1.25, 2.5], "costs": [0.1, 0.9]})]
+
+        for _ in range(steps):
+            [query] = run.session.ask(1, choose=choose)
             run.session.tell(query.id, 2 * query.f, seconds=0.001)
 
 
@@ -120,7 +127,9 @@ def main() -> None:
         seconds = [opened(Path(name) / "told") for _ in range(3)]
     console.print(table)
     clock, processor = min(seconds)
-    console.print(f"{options.told:,} steps, asked and told: opened in {clock:.2f} s, {processor:.2f} s of processor time")
+    console.print(
+        f"{options.told:,} steps, asked and told: opened in {clock:.2f} s, {processor:.2f} s of processor time"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Many processes that tell one run at the same moment, some of which are killed, or that ask it: ``python -m tests.crowd``.
+"""Many processes that tell one run at the same moment, some of them killed, or ask it: ``python -m tests.crowd``.
 
 They are forked from one that has imported everything. Prints a JSON object with what they acknowledged, or what they
 were given.

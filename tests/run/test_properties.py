@@ -116,7 +116,10 @@ class RunMachine(RuleBasedStateMachine):
         return found[pick % len(found)] if found else None
 
     def output(self, record):
-        return runs.smooth(self.run.session.inputs.of(record.kind, record.row)[:, :: 2 - record.level], record.level)
+        return runs.smooth(
+            self.run.session.inputs.of("pool" if record.from_pool else record.kind, record.row)[:, :: 2 - record.level],
+            record.level,
+        )
 
     @rule(pick=st.integers(0, 30), late=st.booleans())
     def tell(self, pick, late):
