@@ -1,7 +1,7 @@
 """Pictures of every page of dashboard and report, wide and narrow, light and dark, to be looked at.
 
-Without ``--runs`` two short runs are made first. Problems that a browser reports on the way are printed, and pages that
-scroll sideways.
+Without ``--runs`` three short runs are made first. Problems that a browser reports on the way are
+printed, and pages that scroll sideways.
 """
 
 import argparse
@@ -25,11 +25,12 @@ _SCROLL, _PAUSE = 700, 120
 
 
 def make_runs(folder: Path) -> None:
-    """Two short runs, in one and in two dimensions."""
+    """Three short runs, in one to three dimensions."""
     quick: dict[str, Any] = {"pool": 60, "initial": 4, "test": 10, "members": 3, "iterations": 60, "evaluate": 2}
     for name, task in (
-        ("burgers", get_task("burgers", resolutions=((17,), (33,)))),
+        ("burgers", get_task("burgers", resolutions=((33,), (65,)))),
         ("darcy", get_task("darcy", resolutions=((8, 8), (16, 16)))),
+        ("diffusion3d", get_task("diffusion3d", resolutions=((4, 4, 4), (8, 8, 8)))),
     ):
         with Run.create(folder / name, task, **quick) as run:
             run.advance(steps=10)
@@ -97,7 +98,7 @@ def main() -> None:
     """Take the pictures that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path("build/screenshots"))
-    parser.add_argument("--runs", type=Path, help="a folder with runs in it; two short ones are made without")
+    parser.add_argument("--runs", type=Path, help="a folder with runs in it; three short ones are made without")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         if options.runs is None:

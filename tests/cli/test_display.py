@@ -11,6 +11,7 @@ from rich.console import Console
 from mrafno.analysis.estimate import Estimate
 from mrafno.cli import display
 from mrafno.cli.display import JsonDisplay, LineDisplay, LiveDisplay, Snapshot
+from mrafno.run.progress import progress
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Spent
 from mrafno.run.state import RunState
@@ -24,12 +25,12 @@ class Story:
     """A run's state, told event by event."""
 
     def __init__(self):
-        self.state = RunState()
+        self.state, self.clock = RunState(), SimpleNamespace(now=100.0)
         task = {"name": "tiny", "resolutions": [[9], [17]], "costs": [1.0, 8.0]}
         self.happens("created", task=task, method="mra-u", seed=3, settings=RunSettings().as_json())
 
     def happens(self, what, /, **data):
-        self.state.apply(Event(0, what, 0.0, data))
+        self.state.apply(Event(0, what, self.clock.now, data))
 
     def asks(self, id, kind, level, step=None):
         choice = {"seconds": 0.5} if kind == "pool" else {}
@@ -79,11 +80,11 @@ def story():
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    """A clock that the test advances."""
-    clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(display, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    return clock
+def clock(monkeypatch, story):
+    """A clock that the test advances; events have its time."""
+    clock = SimpleNamespace(monotonic=lambda: story.clock.now, time=lambda: story.clock.now)
+    monkeypatch.setattr(display, "time", clock)
+    return story.clock
 
 
 def test_figures_of_a_snapshot(story):
@@ -141,24 +142,28 @@ def test_a_line_for_every_measurement_and_every_ten_seconds(story, clock):
         lines("choosing")
         second = (
             "step 2 of 5; cost 35.5, 20.5 left of 56; error 0.125, by its own estimate 0.4; "
-            "examples 9: 3, 17: 3, 1 failed; 14 s so far; about 12 s left\n"
+            "examples 9: 3, 17: 3, 1 failed; 14 s so far; about 42 s left\n"
         )
         assert out.getvalue() == first + second
         lines.finish("done", "finished 5 steps")
     assert out.getvalue() == first + second + "finished 5 steps\n"
 
 
-def test_time_left_is_that_to_the_first_goal(story, clock):
-    lines = LineDisplay(story, {"steps": 101, "budget": 54.5}, io.StringIO())
-    assert lines.time_left(Snapshot.of(story.state)) is None
-    clock.now += 5
+def test_time_left_is_that_of_the_dashboard(story, clock):
+    goals = {"steps": 101, "budget": 54.5}
+    clock.now += 3
+    lines = LineDisplay(story, goals, io.StringIO())
     story.tells("q3", 1.0)
-    # A step in 5 s leaves 99 steps, 495 s; a cost of 1 in 5 s leaves 19 more, 95 s.
-    assert lines.time_left(Snapshot.of(story.state)) == 95.0
+    assert lines.time_left() is None  # the step before this advance does not count
+    clock.now += 5
+    story.asks("q4", "pool", 0, 3)
+    story.tells("q4", 1.0)
+    # A cost of 1 in 5 s leaves 18 more, 90 s; a step in 5 s leaves 98 steps.
+    assert lines.time_left() == 90.0
     clock.now += 2
-    assert lines.time_left(Snapshot.of(story.state)) == 93.0
+    assert lines.time_left() == progress(story.state, goals, since=103.0, now=clock.now).seconds_left == 88.0
     clock.now += 200
-    assert lines.time_left(Snapshot.of(story.state)) == 0.0
+    assert lines.time_left() == 0.0
 
 
 def test_earlier_measurements_are_not_printed_again(story, clock):

@@ -6,7 +6,6 @@ All three are watchers, see :class:`mrafno.run.loop.Watcher`: they read the run'
 import json
 import sys
 import time
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TextIO
@@ -19,7 +18,7 @@ from rich.text import Text
 
 from mrafno.errors import printable
 from mrafno.plot.text import duration, mesh_name
-from mrafno.run.progress import outlook
+from mrafno.run.progress import outlook, progress
 from mrafno.run.spending import Count, Spent
 from mrafno.run.state import RunState
 
@@ -27,8 +26,6 @@ from mrafno.run.state import RunState
 _LINE_SECONDS = 10.0
 #: Fits that take longer are announced on a line of their own.
 _ANNOUNCED_SECONDS = 10.0
-#: Steps from which the speed is computed.
-_SPEED_STEPS = 30
 
 
 class HasState(Protocol):
@@ -111,9 +108,10 @@ class Display:
         self.run, self.goals, self.count = run, goals, count
         self.phase: str = "starting"
         self.done: float | None = None
+        #: By the clock of the events, and by one that is never set back.
+        self.began = time.time()
         self.started = self.since = time.monotonic()
         self._announced = False
-        self._speed: deque[tuple[float, int, float]] = deque(maxlen=_SPEED_STEPS)
         self._evaluations_shown = len(run.state.evaluations)
 
     def __call__(self, phase: str, done: float | None = None) -> None:
@@ -161,18 +159,9 @@ class Display:
         before, self._evaluations_shown = self._evaluations_shown, len(self.run.state.evaluations)
         return self._evaluations_shown > before
 
-    def time_left(self, now: Snapshot) -> float | None:
+    def time_left(self) -> float | None:
         """Seconds to the first goal at the speed of the last steps; None while the speed is unknown."""
-        if not self._speed or self._speed[-1][1] != now.step:
-            self._speed.append((time.monotonic(), now.step, now.spent.counted(self.count)))
-        (t0, step0, cost0), (t1, step1, cost1) = self._speed[0], self._speed[-1]
-        rests = []
-        if "steps" in self.goals and step1 > step0:
-            rests.append((self.goals["steps"] - step1) * (t1 - t0) / (step1 - step0))
-        if "budget" in self.goals and cost1 > cost0:
-            rests.append((self.goals["budget"] - cost1) * (t1 - t0) / (cost1 - cost0))
-        # The current step has used some of it.
-        return max(min(rests) - (time.monotonic() - t1), 0.0) if rests else None
+        return progress(self.run.state, self.goals, count=self.count, since=self.began, now=time.time()).seconds_left
 
     def _cost(self, now: Snapshot) -> str:
         cost, budget = now.spent.counted(self.count), self.goals.get("budget")
@@ -250,7 +239,7 @@ class LiveDisplay(Display):
     def _now(self, now: Snapshot) -> str:
         if self._end:
             return self._end
-        time_left = self.time_left(now)
+        time_left = self.time_left()
         fit_left = self.phase_left() if self.phase == "training" else None
         soon = f" ({self._fit()}, about {duration(fit_left)})" if fit_left and fit_left >= 1 else ""
         return self.activity() + soon + (f", about {duration(time_left)} left" if time_left else "")
@@ -290,7 +279,7 @@ class LineDisplay(Display):
 
     def _print(self, *more: str) -> None:
         now = Snapshot.of(self.run.state)
-        time_left = self.time_left(now)
+        time_left = self.time_left()
         parts = [
             f"step {_of(now.step, self.goals.get('steps'))}",
             f"cost {self._cost(now)}",
