@@ -17,7 +17,7 @@ from tests.cli.conftest import TINY, mrafno, shown
 @pytest.fixture
 def inputs(tmp_path):
     phase = np.array([[0.6], [0.9], [1.2]])
-    f = np.sin(2 * np.pi * np.linspace(0, 1, 33) + phase)[:, None]  # as the task's own inputs, so that no warning is due
+    f = np.sin(2 * np.pi * np.linspace(0, 1, 33) + phase)[:, None]  # like the task's own: no warning is due
     np.save(tmp_path / "in.npy", f)
     return tmp_path / "in.npy"
 

@@ -6,8 +6,8 @@ import pytest
 from mrafno.errors import LedgerError
 from mrafno.grids import relative_l2
 from mrafno.run.reader import RunReader
-from mrafno.storage.ledger import Ledger
 from mrafno.storage.layout import LEDGER, LEDGER_COPY
+from mrafno.storage.ledger import Ledger
 from tests import runs
 from tests.made_runs import made_run, made_task, real_run
 
