@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from mrafno.acquisition.base import Acquisition, Choice, Context, MeshRule
     from mrafno.errors import MrafnoError
     from mrafno.grids import Grid, layout_of
+    from mrafno.grids.scattered import from_points
     from mrafno.run.methods import METHODS, Method
     from mrafno.run.outcome import Outcome
     from mrafno.run.reader import RunReader
     from mrafno.run.run import Run
     from mrafno.run.settings import RunSettings
-    from mrafno.scattered import from_points
     from mrafno.surrogate import Ensemble, Surrogate, input_channels
     from mrafno.surrogate.prediction import Prediction
     from mrafno.surrogate.spec import SurrogateSpec
@@ -62,7 +62,7 @@ _MODULES = {
     "run.reader": ("RunReader",),
     "run.run": ("Run",),
     "run.settings": ("RunSettings",),
-    "scattered": ("from_points",),
+    "grids.scattered": ("from_points",),
     "surrogate": ("Ensemble", "Surrogate", "input_channels"),
     "surrogate.prediction": ("Prediction",),
     "surrogate.spec": ("SurrogateSpec",),

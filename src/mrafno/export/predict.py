@@ -11,7 +11,7 @@ from mrafno.data.dataset import Normaliser
 from mrafno.errors import CheckpointError, ExportError, LedgerError
 from mrafno.export.files import check_path, write_file
 from mrafno.grids import Array, Interpolation, resample
-from mrafno.parameters import ParameterValues
+from mrafno.grids.parameters import ParameterValues
 from mrafno.plot.text import counted, mesh_name
 from mrafno.run.reader import RunReader
 from mrafno.storage.files import read_npy

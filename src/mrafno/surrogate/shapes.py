@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from mrafno.errors import SurrogateError
 from mrafno.grids import Array, Domain
-from mrafno.parameters import ParameterValues, as_parameters, check_constant, join, split
+from mrafno.grids.parameters import ParameterValues, as_parameters, check_constant, join, split
 
 
 def as_inputs(

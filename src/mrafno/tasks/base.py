@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, resample
-from mrafno.parameters import ParameterValues, as_parameters, check_constant, check_names, join, split
+from mrafno.grids.parameters import ParameterValues, as_parameters, check_constant, check_names, join, split
 from mrafno.tasks.source import source_of
 
 #: Largest change of an input along an axis along which it is repeated, as a share of its largest value.
@@ -39,7 +39,7 @@ class Task(abc.ABC):
             that is constant over the grid; they are the last channels.
         log_parameters: those of them that are positive and that a surrogate sees on a logarithmic scale.
         out_channels: number of functions in an output.
-        layout: positions of the grid's points, per axis; see :class:`mrafno.grids.Grid`.
+        layout: positions of the grid's points, per axis; see :class:`mrafno.grids.grid.Grid`.
         extent: start and end of each axis; () for [0, 1] everywhere.
         points: for each level and each axis with the layout ``points`` its coordinates, and () for other axes; () if
             there are no such axes.

@@ -14,7 +14,7 @@ import numpy as np
 
 from mrafno.errors import TaskError
 from mrafno.grids import Array, as_shapes
-from mrafno.parameters import join
+from mrafno.grids.parameters import join
 from mrafno.tasks.base import Task, generators, power_law_costs
 from mrafno.tasks.burgers import profiles, solve_burgers
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Interpolation, Layout, as_shapes
-from mrafno.parameters import ParameterValues, as_parameters, join, over_decades, split
+from mrafno.grids.parameters import ParameterValues, as_parameters, join, over_decades, split
 from mrafno.tasks.axes import as_labels, placed
 from mrafno.tasks.base import Costs, Task, as_numbers
 from mrafno.tasks.digest import InputDigest, digest_inputs
@@ -63,7 +63,7 @@ class CandidateTask(Task):
             which could be functions on a square.
         out_channels: number of functions in an output.
         layout: positions of the grid's points, for all axes or per axis: ``nodes``, ``cells``, ``left``, ``periodic``
-            or ``periodic-cells``; see :class:`mrafno.grids.Grid`.
+            or ``periodic-cells``; see :class:`mrafno.grids.grid.Grid`.
         extent: start and end of each axis; [0, 1] by default.
         coordinates: for each axis whose points are not equally far apart, its coordinates on each level, coarse to
             fine; None for other axes.

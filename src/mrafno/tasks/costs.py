@@ -57,8 +57,8 @@ def measure_costs(
 ) -> MeasuredCosts:
     """Solve inputs ``f`` (on the finest grid) on every level, ``batch`` at a time.
 
-    The finest solution is moved to a coarse grid by :func:`mrafno.grids.resample`; where the fine grid contains the
-    coarse one, as for burgers, that picks the shared nodes. ``watch`` wraps the batches, to show progress.
+    The finest solution is moved to a coarse grid by :func:`mrafno.grids.grid.resample`; where the fine grid contains
+    the coarse one, as for burgers, that picks the shared nodes. ``watch`` wraps the batches, to show progress.
     """
     if not len(f):
         raise TaskError(f"{task.name}: costs are means over solves, and no inputs were given.")

@@ -21,7 +21,7 @@ import numpy as np
 
 from mrafno.errors import TaskError, hint
 from mrafno.grids import Array
-from mrafno.parameters import join
+from mrafno.grids.parameters import join
 from mrafno.tasks.axes import described_coordinates
 from mrafno.tasks.rows import DrawnRows, Hdf5Rows, JoinedRows, LazyRows, import_h5py
 

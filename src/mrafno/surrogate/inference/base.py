@@ -16,7 +16,7 @@ from torch import Tensor
 from mrafno.data.dataset import Dataset, Normaliser
 from mrafno.errors import CheckpointError, MrafnoWarning, SurrogateError
 from mrafno.grids import Array, Domain, Grid
-from mrafno.parameters import ParameterValues
+from mrafno.grids.parameters import ParameterValues
 from mrafno.surrogate import checkpoint
 from mrafno.surrogate.devices import find_device
 from mrafno.surrogate.inference.fit import Fit as Fit

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mrafno.errors import TaskError
-from mrafno.parameters import as_parameters, check_constant, check_names, join, over_decades, split
+from mrafno.grids.parameters import as_parameters, check_constant, check_names, join, over_decades, split
 
 NAMES = ("nu", "length")
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mrafno.errors import MrafnoError, hint
-from mrafno.grids import Array
+from mrafno.grids.grid import Array
 
 #: What people give as parameters: ``(n, p)`` or ``(p,)`` in the order of their names, or a mapping by name.
 ParameterValues = ArrayLike | Mapping[str, ArrayLike]

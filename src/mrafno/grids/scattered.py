@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mrafno.errors import TaskError
-from mrafno.grids import Array, Grid
+from mrafno.grids.grid import Array, Grid
 
 
 @dataclass(frozen=True)

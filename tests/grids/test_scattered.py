@@ -5,7 +5,7 @@ import pytest
 
 from mrafno.errors import TaskError
 from mrafno.grids import Grid
-from mrafno.scattered import from_points
+from mrafno.grids.scattered import from_points
 
 SQUARE = Grid((17, 9), ("nodes", "cells"), ((0.0, 2.0), (-1.0, 1.0)))
 
