@@ -129,7 +129,7 @@ bench-spread: $(STAMP)
 bench-limit: $(STAMP)
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_limit
 
-bench-pool: $(STAMP)
+bench-pool: $(STAMP)  ## memory and time of a choice from large pools, and what a choice from a part is worth
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_pool
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_pool --part
 

@@ -3,7 +3,8 @@
 ::
 
     python -m benchmarks.bench_pool                     memory and time, the inputs in a file of up to 6.6 GB
-    python -m benchmarks.bench_pool --part              errors of runs that score a part of 2,000 candidates, or all
+    python -m benchmarks.bench_pool --part              what a choice from a part of 2,000 candidates is worth
+    python -m benchmarks.bench_pool --runs              errors of runs that score a part of 2,000 candidates, or all
 
 Times are those of the processor, of all threads together: other work on the machine does not add to them. Each pool is
 measured in a process of its own. Its inputs are drawn into a file before, which is removed afterwards.
@@ -17,12 +18,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mrafno import FunctionTask, Run
+from mrafno.run.chooser import Chooser
 from mrafno.tasks import Burgers
 
 POOLS = (1_000, 10_000, 100_000)
@@ -39,15 +42,16 @@ def smoothed(f, level):  # type: ignore[no-untyped-def]
 def draw(folder: Path, n: int) -> Path:
     """Smooth random fields in a file, single precision, block by block."""
     path = folder / "inputs.npy"
-    out = np.lib.format.open_memmap(path, "w+", np.float32, (n, *SHAPE))
     x = np.linspace(0, 1, SHAPE[0])
-    waves = np.array([np.cos(np.pi * k * x) / (1 + k) for k in range(6)])
-    for start in range(0, n, 1000):
-        size = min(1000, n - start)
-        weights = np.random.default_rng(start).standard_normal((size, 6, 6))
-        out[start : start + size] = np.einsum("nij,ix,jy->nxy", weights, waves, waves, optimize=True)
-    out.flush()
-    del out
+    waves = np.array([np.cos(np.pi * k * x) / (1 + k) for k in range(6)]).astype(np.float32)
+    # Written, not memory-mapped: a child's peak memory is at least that of the process which started it.
+    with path.open("wb") as file:
+        described = {"descr": "<f4", "fortran_order": False, "shape": (n, *SHAPE)}
+        np.lib.format.write_array_header_1_0(file, described)
+        for start in range(0, n, 1000):
+            size = min(1000, n - start)
+            weights = np.random.default_rng(start).standard_normal((size, 6, 6), dtype=np.float32)
+            file.write(np.einsum("nij,ix,jy->nxy", weights, waves, waves, optimize=True).astype("<f4").tobytes())
     return path
 
 
@@ -91,6 +95,36 @@ def memory_and_time(folder: Path, pools: tuple[int, ...]) -> None:
             )
 
 
+def worth_of_a_part(folder: Path, draws: int, steps: int) -> None:
+    """What a choice from a part of 2,000 candidates has of the largest u-hat per cost of all of them.
+
+    One run scores all of them. From its surrogate a choice is made from each of several random parts, whose u-hat is an
+    average over the part, and valued by the u-hat that averages over all.
+    """
+    task = Burgers(resolutions=(17, 65), viscosity=0.02)
+    with Run.create(folder / "run", task, "mra-uhat", 0, candidates=None, pool=2000, initial=10, test=0) as run:
+        run.advance(steps=steps)
+        surrogate, state, method = run.surrogate, run.state, run.method
+        assert surrogate is not None, "it was trained"
+        assert method is not None, "the run chooses"
+
+        def chooser(candidates: int | None, seed: int) -> Chooser:
+            return Chooser(task, method, replace(run.chooser.settings, candidates=candidates), seed, run.inputs)
+
+        context = chooser(None, 0).context(surrogate, state)
+        values = method.acquisition.score(context, []) / np.asarray(context.cost_weights)
+        best, rows = values.max(), {int(row): i for i, row in enumerate(context.candidates)}
+        print(f"{'scored':>10} {'choices':>8} {'mean worth':>11} {'least':>7}   of the largest of all 2,000")
+        each = values.max(axis=1) / best
+        print(f"{'one':>10} {len(each):>8} {each.mean():>11.3f} {each.min():>7.3f}   (a random candidate)", flush=True)
+        for scored in (50, 200, 500, 1000):
+            found = []
+            for seed in range(draws):
+                [(choice, _)] = chooser(scored, seed).choose(surrogate, state, 1)
+                found.append(values[rows[choice.candidate], choice.level] / best)
+            print(f"{scored:>10} {draws:>8} {np.mean(found):>11.3f} {min(found):>7.3f}", flush=True)
+
+
 def part_and_whole(folder: Path, seeds: int, steps: int) -> None:
     """Errors at equal numbers of steps of runs that score 200 or 500 of 2,000 candidates, or all of them."""
     task = Burgers(resolutions=(17, 65), viscosity=0.02)
@@ -123,6 +157,8 @@ def main() -> None:
     parser.add_argument("--pools", type=int, nargs="+", default=POOLS)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="where the files are made")
     parser.add_argument("--part", action="store_true")
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--runs", action="store_true")
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
@@ -130,6 +166,9 @@ def main() -> None:
     if words.measure is not None:
         measure(words.measure, words.folder)
     elif words.part:
+        with tempfile.TemporaryDirectory(dir=words.folder) as place:
+            worth_of_a_part(Path(place), words.draws, steps=10)
+    elif words.runs:
         with tempfile.TemporaryDirectory(dir=words.folder) as place:
             part_and_whole(Path(place), words.seeds, words.steps)
     else:

@@ -4,6 +4,7 @@ Inputs are chosen at random, a simulation is one addition, and a tiny network is
 examples have grown, so what is left is bookkeeping: choosing, recording inputs and outputs, and asking what is known.
 Each row has the median step of the last hundred before it, by the clock (with the disk's syncs) and in processor time,
 the memory of the process, the files and bytes of the run's directory, and how long another process takes to open it.
+A longer run, of 20,000 steps, is asked and told without fits, and opened.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from mrafno.acquisition.base import Choice
 from mrafno.run import Run
 from mrafno.tasks import FunctionTask
 
@@ -61,6 +64,23 @@ def opened(folder: Path) -> tuple[float, float]:
     return clock, processor
 
 
+def told(folder: Path, steps: int) -> None:
+    """Make a run of many steps by asking and telling alone."""
+    with made(folder, steps) as run:
+        for query in run.ask(6):
+            run.tell(query.id, 2 * query.f)
+        rows = count()
+
+        def choose(n: int, left: float | None) -> list[tuple[Choice, dict[str, Any]]]:
+            del n, left
+            row = next(rows)
+            return [(Choice(row, row % 2), {"score": 1.25, "best": [1.25, 2.5], "costs": [0.1, 0.9]})]
+
+        for _ in range(steps):
+            [query] = run.session.ask(1, choose=choose)
+            run.session.tell(query.id, 2 * query.f, seconds=0.001)
+
+
 class StepTimes:
     """Notes when each output is told, and how much processor time was used by then."""
 
@@ -83,6 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--steps", type=int, nargs="+", default=[100, 1000, 10_000])
     parser.add_argument("--folder", type=Path, help="on the disk to measure (default: the system's temporary folder)")
+    parser.add_argument("--told", type=int, default=20_000, help="steps of the run that is only opened")
     options = parser.parse_args()
     console = Console()
     table = Table(box=SIMPLE)
@@ -102,7 +123,13 @@ def main() -> None:
                 f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f}", str(len(files)),
                 f"{sum(path.stat().st_size for path in files) / 1e6:.1f}", f"{opening:.2f}", f"{own:.2f}",
             )  # fmt: skip
+        told(Path(name) / "told", options.told)
+        seconds = [opened(Path(name) / "told") for _ in range(3)]
     console.print(table)
+    clock, processor = min(seconds)
+    console.print(
+        f"{options.told:,} steps, asked and told: opened in {clock:.2f} s, {processor:.2f} s of processor time"
+    )
 
 
 if __name__ == "__main__":

@@ -198,7 +198,7 @@ def test_json_lines(story):
     assert last == {**first, "event": "ended", "outcome": "done", "reason": "finished"}
 
 
-def test_a_long_fit_is_announced_once_after_its_first_iteration(story, clock):
+def test_a_long_fit_is_announced_once_after_its_first_iterations(story, clock):
     file = io.StringIO()
     lines = LineDisplay(story, {"steps": 4}, file)
     lines("training", None)
@@ -211,6 +211,18 @@ def test_a_long_fit_is_announced_once_after_its_first_iteration(story, clock):
     clock.now += 2
     lines("training", 0.5)
     assert file.getvalue().count("fit ") == 1
+
+
+def test_the_time_of_a_fit_counts_from_its_first_report(story, clock):
+    """Training says nothing before its first iteration is over."""
+    file = io.StringIO()
+    lines = LineDisplay(story, {"steps": 4}, file)
+    lines("simulating", None)
+    clock.now += 50
+    lines("training", 0.01)
+    clock.now += 4
+    lines("training", 0.05)
+    assert file.getvalue().splitlines()[1:] == ["fit 4 on 5 examples: about 1 min 35 s"]
 
 
 def drawn(live, width=100):

@@ -80,6 +80,20 @@ def test_what_is_wrong_is_refused_at_once_and_changes_nothing(held):
         telling.tell(run.path, queries[0].id, good)
 
 
+def test_an_answer_that_waits_comes_before_one_of_the_holder(held):
+    run, [query, other, *_] = held
+    y = output(run, query)
+    telling.tell(run.path, query.id, y)
+    for answer in (lambda: run.fail(query.id, "not known here"), lambda: run.abandon(query.id, "not known here")):
+        with pytest.raises(RunError, match=f"{query.id} was told already"):
+            answer()
+    np.testing.assert_array_equal(run.recorder.example(run.state.queries[query.id])[1], y)
+    telling.fail(run.path, other.id, "the node went down")
+    with pytest.raises(RunError, match=f"{other.id} was failed already"):
+        run.tell(other.id, output(run, other))
+    assert run.state.refused == {}
+
+
 def test_of_two_answers_the_first_taken_in_counts_and_the_other_is_kept_and_reported(held):
     run, [query, *_] = held
     # Both passed the check before either had left its answer.
@@ -162,9 +176,9 @@ def test_an_ask_waits_for_the_run(held):
 # Many at once.
 
 
-def crowd(folder, tellers, seed):
-    """Processes that tell at the same moment, and are killed at random: what they reported."""
-    command = [sys.executable, "-m", "tests.crowd", str(folder), str(tellers), str(seed)]
+def crowd(*arguments):
+    """Processes that tell at the same moment, and are killed at random, or that ask: what they reported."""
+    command = [sys.executable, "-m", "tests.crowd", *map(str, arguments)]
     root = Path(__file__).parents[2]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root, timeout=500, check=False)
@@ -190,15 +204,28 @@ def check_crowd(report, folder, least_killed, record_property):
 
 
 def test_twenty_processes_tell_at_once_and_are_killed_at_random(tmp_path, record_property):
-    report = crowd(tmp_path / "run", 20, seed=1)
+    report = crowd(tmp_path / "run", 20, 1)
     check_crowd(report, tmp_path / "run", 1, record_property)
     # Nobody was refused: whoever was not killed was acknowledged.
     assert len(report["acknowledged"]) + report["killed"] >= 20
 
 
+def test_twenty_processes_ask_at_once_and_each_is_given_another_simulation(tmp_path, record_property):
+    report = crowd("ask", tmp_path / "run", 20)
+    record_property("asks at once", 20)
+    assert report["ends"] == [0] * 20
+    given = [query for [query] in report["given"]]
+    with Run.open(tmp_path / "run", runs.tiny(n=40)) as run:
+        assert sorted(query["id"] for query in given) == [record.id for record in run.state.running]
+        assert len({(record.row, record.level) for record in run.state.running}) == 20
+        assert all(record.delivered for record in run.state.running)
+        for query in given:
+            np.testing.assert_array_equal(np.load(query["input"]), run.query(run.state.queries[query["id"]]).f)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_two_hundred_processes_tell_at_once_and_are_killed_at_random(tmp_path, seed, record_property):
-    report = crowd(tmp_path / "run", 200, seed=seed)
+    report = crowd(tmp_path / "run", 200, seed)
     check_crowd(report, tmp_path / "run", 20, record_property)
     print(len(report["acknowledged"]), "acknowledged,", report["killed"], "killed")

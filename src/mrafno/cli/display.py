@@ -111,13 +111,15 @@ class Display:
         #: By the clock of the events, and by one that is never set back.
         self.began = time.time()
         self.started = self.since = time.monotonic()
-        self._announced = False
+        self._announced, self._done_before = False, 0.0
         self._evaluations_shown = len(run.state.evaluations)
 
     def __call__(self, phase: str, done: float | None = None) -> None:
         """Update, see :class:`mrafno.run.loop.Watcher`."""
         if phase != self.phase or (done is not None and self.done is not None and done < self.done):
             self.since, self._announced = time.monotonic(), False
+            # The clock starts with the first report of a phase, when some of it is done.
+            self._done_before = done or 0.0
         self.phase, self.done = phase, done
         if phase == "training" and not self._announced and (left := self.phase_left()) is not None:
             self._announced = True
@@ -140,7 +142,7 @@ class Display:
         raise NotImplementedError
 
     def _announce(self, text: str) -> None:
-        """Say how long a fit will take, which is known after its first iteration."""
+        """Say how long a fit will take, which is known after its first iterations."""
 
     def _fit(self) -> str:
         state = self.run.state
@@ -149,7 +151,9 @@ class Display:
 
     def phase_left(self) -> float | None:
         """Seconds until the phase ends, at its speed so far; None while that is not known."""
-        return None if not self.done else (time.monotonic() - self.since) * (1 / self.done - 1)
+        if self.done is None or self.done <= self._done_before:
+            return None
+        return (time.monotonic() - self.since) * (1 - self.done) / (self.done - self._done_before)
 
     def _show(self) -> None:
         raise NotImplementedError

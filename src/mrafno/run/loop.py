@@ -154,7 +154,7 @@ class Loop:
             return max(free - running, 1) if free else len(missing)
         n = free - running if free else self.state.settings.batch
         if self.goals.steps is not None:
-            n = min(n, self.goals.steps - len(self.state.of_kind("pool", "told", "running")))
+            n = min(n, self.goals.steps - self.state.queries.number("pool", "told", "running"))
         return max(n, 0)
 
     def _next_queries(self, n: int) -> list[Query]:

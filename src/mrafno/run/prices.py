@@ -3,8 +3,6 @@
 Both follow from the ledger alone, so a run that is resumed has the prices that it had.
 """
 
-from statistics import median
-
 from mrafno.run.state import RunState
 
 #: Simulations of a level, the first one left out, from which on declared costs are compared with seconds.
@@ -46,11 +44,7 @@ def typical_seconds(state: RunState) -> list[float | None]:
 
     The first one is left out where there are others: it may have compiled code or filled caches.
     """
-    found: list[float | None] = []
-    for level in range(len(state.task["costs"])):
-        seconds = _seconds(state, level)
-        found.append(median(seconds) if seconds else None)
-    return found
+    return [state.queries.durations.typical(level) for level in range(len(state.task["costs"]))]
 
 
 def mismatch(state: RunState) -> str | None:
@@ -61,7 +55,7 @@ def mismatch(state: RunState) -> str | None:
     if is_measured(state) or state.task["builtin"]:
         return None
     declared, seen = prices(state), typical_seconds(state)
-    known = [level for level in range(len(declared)) if len(_seconds(state, level)) >= _ENOUGH]
+    known = [level for level in range(len(declared)) if state.queries.durations.number(level) >= _ENOUGH]
     times = {level: seen[level] or 0.0 for level in known}
     if len(known) < 2 or max(times.values()) < _SHORTEST:
         return None
@@ -75,10 +69,3 @@ def mismatch(state: RunState) -> str | None:
         f"The declared costs of {state.task['name']} are as {said}, but its simulations take {seconds}, as {took}. "
         'Choices and budgets follow the declared costs. Declare others, or costs="measured".'
     )
-
-
-def _seconds(state: RunState, level: int) -> list[float]:
-    """Times of a level's simulations that gave an output, without the first one where there are others."""
-    told = [q for q in state.queries.values() if q.level == level and q.status == "told" and not q.imported]
-    timed = sorted((q.answered or 0.0, q.id, q.seconds) for q in told if q.seconds is not None)
-    return [seconds for _, _, seconds in timed][len(timed) > 1 :]

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from itertools import count, islice
 from typing import Any
 
+from mrafno.run.durations import Durations
 from mrafno.run.records import Kind, QueryRecord, Status
 
 _STATUSES: tuple[Status, ...] = ("running", "told", "failed", "abandoned", "expired")
@@ -33,6 +34,8 @@ class QueryBook(dict[str, QueryRecord]):
         #: Examples that are observed and not trained on, and those that are.
         self._new: dict[str, None] = {}
         self._trained: set[str] = set()
+        #: Seconds of those that were simulated for this run and gave an output.
+        self.durations = Durations()
 
     def __setitem__(self, id: str, query: QueryRecord) -> None:
         if id in self:
@@ -56,7 +59,7 @@ class QueryBook(dict[str, QueryRecord]):
         return book
 
     def change(self, id: str, status: Status) -> None:
-        """Give a query another status."""
+        """Give a query another status; of an answered one, when and in how many seconds is known by then."""
         query = self[id]
         self._enter(query, -1)
         query.status = status
@@ -81,11 +84,10 @@ class QueryBook(dict[str, QueryRecord]):
         """Count a query under its status, or count it no more."""
         kind, status, id, source = query.kind, query.status, query.id, _source(query)
         key = (source, query.row)
-        place = self._by.setdefault((kind, status), {})
         if sign > 0:
-            place[id] = None
+            self._by.setdefault((kind, status), {})[id] = None
         else:
-            place.pop(id, None)
+            del self._by[kind, status][id]
         self._levels[kind, status, query.level] += sign
         if status == "failed":
             failed = self._failed.setdefault(key, set())
@@ -102,6 +104,10 @@ class QueryBook(dict[str, QueryRecord]):
             self._new[id] = None
         elif sign < 0:
             self._new.pop(id, None)
+        if sign < 0:
+            self.durations.remove(id)
+        elif status == "told" and query.seconds is not None and not query.imported:
+            self.durations.add(id, query.level, query.answered or 0.0, query.seconds)
 
     # Questions.
 

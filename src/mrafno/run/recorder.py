@@ -22,13 +22,13 @@ class Recorder:
 
     Attributes:
         ledger: events and arrays on disk.
-        state: the replay of the ledger.
+        state: the replay of the ledger; made here if it is not given.
         listeners: called with each event after it was recorded.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, state: RunState | None = None) -> None:
         self.ledger = ledger
-        self.state = RunState.of(ledger.events)
+        self.state = RunState.of(ledger.events) if state is None else state
         self.listeners: list[Listener] = []
 
     def record(self, kind: str, /, *, quiet: bool = False, **data: Any) -> None:

@@ -211,7 +211,7 @@ def _input_again(session: Session | None, query: QueryRecord) -> bytes | None:
     if session is None or query.imported:
         return None
     try:
-        f = session.inputs.of(query.kind, query.row)
+        f = session.inputs.of("pool" if query.from_pool else query.kind, query.row)
         return to_npy(session.task.restrict(f[None], query.level)[0])
     except (MrafnoError, IndexError):
         return None

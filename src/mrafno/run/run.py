@@ -62,11 +62,12 @@ class Run(Known):
         task: Task,
         *,
         method: Method | None,
+        state: RunState | None = None,
         write: bool = True,
         callbacks: Sequence[object] = (),
         device: str = "auto",
     ) -> None:
-        self.recorder = Recorder(ledger)
+        self.recorder = Recorder(ledger, state)
         self.task, self.method, self.writes = task, method, write
         self.session = Session(self.recorder, task)
         estimator = ErrorEstimator(task, lambda: self.session.inputs)
@@ -148,7 +149,7 @@ class Run(Known):
             else:
                 task = task_from_json(state.task, stored_inputs(ledger, state))
             known = method_of_run(state.method, state.own_method, method, f"run {path}")
-            run = cls(ledger, task, method=known, write=write, callbacks=callbacks, device=device)
+            run = cls(ledger, task, method=known, state=state, write=write, callbacks=callbacks, device=device)
             run.session.store.check(keep=write)
             if write:
                 run.session.take_in()
@@ -222,14 +223,17 @@ class Run(Known):
 
     def tell(self, id: str, output: ArrayLike, *, cost: float | None = None, seconds: float | None = None) -> None:
         """Record the output of a simulation; see :meth:`mrafno.run.session.Session.tell`."""
+        self.session.take_in()  # an answer that another process has left came first
         self.session.tell(id, output, cost=cost, seconds=seconds)
 
     def fail(self, id: str, reason: str, *, cost: float | None = None, seconds: float | None = None) -> None:
         """Record that a simulation gave no output; see :meth:`mrafno.run.session.Session.fail`."""
+        self.session.take_in()
         self.session.fail(id, reason, cost=cost, seconds=seconds)
 
     def abandon(self, id: str, reason: str, *, cost: float | None = None, seconds: float | None = None) -> None:
         """Record that its input is never to be asked for again; see :meth:`mrafno.run.session.Session.abandon`."""
+        self.session.take_in()
         self.session.abandon(id, reason, cost=cost, seconds=seconds)
 
     def add_candidates(self, candidates: ArrayLike) -> int:

@@ -14,7 +14,6 @@ count         what it has
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, get_args
 
 from mrafno.errors import RunError, hint
@@ -23,6 +22,8 @@ if TYPE_CHECKING:  # an evaluation has a Spent
     from mrafno.run.records import QueryRecord
 
 Count = Literal["total", "training", "chosen"]
+#: The smallest positive float is two to the power of minus this.
+_BITS = 1074
 #: In words, what each way of counting has.
 COUNTED: dict[Count, str] = {
     "total": "everything that was simulated, test examples and failures included",
@@ -74,21 +75,28 @@ class Spent:
 class Spending:
     """Adds up what is spent, exactly: the sums do not depend on the order of costs."""
 
-    sums: dict[str, Fraction] = field(default_factory=lambda: {f.name: Fraction(0) for f in fields(Spent)})
+    #: By purpose, in the smallest unit that a cost can have.
+    sums: dict[str, int] = field(default_factory=lambda: {f.name: 0 for f in fields(Spent)})
 
     def add(self, query: "QueryRecord") -> None:
         """Add the cost of a query that was just answered."""
-        self.sums[_purpose(query) if query.status == "told" else "failed"] += Fraction(query.cost)
+        self.sums[_purpose(query) if query.status == "told" else "failed"] += _exactly(query.cost)
 
     def waste(self, query: "QueryRecord") -> None:
         """Count the cost of an answered query as of no use: its output was lost."""
-        self.sums[_purpose(query)] -= Fraction(query.cost)
-        self.sums["failed"] += 0 if query.imported else Fraction(query.cost)
+        self.sums[_purpose(query)] -= _exactly(query.cost)
+        self.sums["failed"] += 0 if query.imported else _exactly(query.cost)
 
     @property
     def spent(self) -> Spent:
         """What was spent so far."""
-        return Spent(**{name: float(value) for name, value in self.sums.items()})
+        return Spent(**{name: value / (1 << _BITS) for name, value in self.sums.items()})
+
+
+def _exactly(cost: float) -> int:
+    """A cost in the smallest unit. Every float is a whole number of these, and Python adds whole numbers exactly."""
+    numerator, denominator = cost.as_integer_ratio()
+    return numerator << (_BITS + 1 - denominator.bit_length())
 
 
 def _purpose(query: "QueryRecord") -> str:

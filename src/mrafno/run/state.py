@@ -16,6 +16,7 @@ from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Count, Spending, Spent
 from mrafno.run.summary import summary
 from mrafno.storage.arrays import ArrayFile
+from mrafno.storage.garbage import no_collection
 from mrafno.storage.ledger import Event
 from mrafno.storage.lock import LockState
 
@@ -65,7 +66,7 @@ class RunState:
     trained_on: list[str] = field(default_factory=list)
     #: How many these were at the last fit that was no update.
     trained_at_refit: int = 0
-    #: Answers that were not accepted, a second output of one query for example: name of the message, and why not.
+    #: Answers that were not accepted, such as a second output: name of the message, and why not.
     refused: dict[str, str] = field(default_factory=dict)
     #: How often a driver ended while it simulated a query itself.
     lost: dict[str, int] = field(default_factory=dict)
@@ -81,8 +82,9 @@ class RunState:
     def of(events: Iterable[Event]) -> "RunState":
         """All events, one after another."""
         state = RunState()
-        for event in events:
-            state.apply(event)
+        with no_collection():
+            for event in events:
+                state.apply(event)
         return state
 
     def apply(self, event: Event) -> None:
@@ -130,8 +132,7 @@ class RunState:
         for values in examples:
             files = {name: ArrayFile.from_json(values[name]) for name in ("input", "output")}
             about = {"kind": "initial", "step": None, "status": "told", "asked": at, "answered": at, "imported": True}
-            query = QueryRecord(**{**values, **files, **about})
-            self._add(query)
+            self._add(query := QueryRecord(**{**values, **files, **about}))
             self.spending.add(query)
 
     def _asked(self, at: float, *, queries: list[dict[str, Any]]) -> None:
@@ -182,8 +183,8 @@ class RunState:
 
     def _closed(self, id: str, status: Status, reason: str | None, at: float) -> None:
         query = self.queries[id]
-        self.queries.change(id, status)
         query.reason, query.answered = printable(reason) if reason else reason, at
+        self.queries.change(id, status)
         self.spending.add(query)
 
     def _trained(self, at: float, *, added: list[str], events: list[str], **data: Any) -> None:
@@ -360,8 +361,7 @@ class RunState:
         Args:
             count: what the cost has; see :mod:`mrafno.run.spending`.
         """
-        found = self.measurements
-        if not found:
+        if not (found := self.measurements):
             return None
         costs = tuple(e.cost_of(count) for e in found)
         return Curve(costs, tuple(float(e.metrics["relative_l2"]) for e in found))

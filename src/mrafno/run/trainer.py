@@ -226,7 +226,7 @@ class Trainer:
 
     def evaluate(self) -> Evaluation | None:
         """Evaluate on the test examples and record it; None if there are none."""
-        if not self.state.of_kind("test", "told") or not self.state.trainings:
+        if not self.state.queries.number("test", "told") or not self.state.trainings:
             return None
         started = time.perf_counter()
         metrics = self.metrics(self.best).as_json()

@@ -7,6 +7,7 @@ import io
 import os
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -161,6 +162,7 @@ def _are_counts(numbers: tuple[Any, ...]) -> bool:
     return True
 
 
+@lru_cache(maxsize=64)  # a pack holds many arrays
 def _check_file(file: str, *, packed: bool = False) -> None:
     ending = "pack" if packed else "npy"
     if not _PATTERNS[ending].fullmatch(file) or ".." in file:

@@ -43,6 +43,8 @@ def test_the_loop_minimises_every_member():
     history = problem.train(watch=lambda step, losses: seen.append((step, losses)), after_step=steps.append)
     torch.testing.assert_close(problem.x.detach(), problem.target, rtol=0, atol=1e-2)
     assert steps == list(range(400))
+    assert [step for step, _ in seen[:3]] == [0, 4, 25]  # the second report tells how long the rest will take
+    del seen[1]
     assert [step for step, _ in seen] == history.steps == [*range(0, 400, 25), 399]
     assert [losses for _, losses in seen] == history.losses
     assert history.events == []

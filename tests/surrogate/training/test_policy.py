@@ -61,6 +61,10 @@ def test_levels_start_close_together_while_one_of_them_is_rare():
 def test_refits_and_updates_have_their_own_iterations_and_rates():
     refit = POLICY.settings("refit", TRAINING, (300, 10))
     assert refit == TRAINING.changed(iterations=1200, batch=40, rate=2e-3)
+    # A fit from scratch on 12 examples has 532 iterations: a refit on as many is not longer than half of it.
+    assert POLICY.settings("refit", TRAINING, (10, 2)).iterations == 266
+    assert POLICY.changed(scale_iterations=False).settings("refit", TRAINING, (10, 2)).iterations == 1200
+    assert POLICY.changed(full_size=0, refit_share=1.0).settings("refit", TRAINING, (10, 2)).iterations == 4000
     update = POLICY.settings("update", TRAINING, (300, 10))
     assert update == TRAINING.changed(iterations=40, batch=20, rate=1e-3)
 

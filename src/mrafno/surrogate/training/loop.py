@@ -21,6 +21,8 @@ DIVERGED = 1e4
 _MAX_RESTARTS = 5
 #: Steps between two checks of the losses, which are also the steps at which progress is reported.
 _LOOK = 25
+#: An early step at which progress is reported too: the time since the first step tells how long the fit will take.
+_EARLY = 4
 
 
 @dataclass
@@ -52,7 +54,7 @@ def train(
     """Minimise the sum of an objective's members in place.
 
     Args:
-        watch: called with the step and the losses whenever losses are checked.
+        watch: called with the step and the losses whenever losses are checked, and once soon after the start.
         restart: ``restart(member, times)`` initialises a member that has diverged; without it divergence is an error.
         after_step: called after every step.
     """
@@ -71,6 +73,8 @@ def train(
             optimiser.step()
             if after_step:
                 after_step(step)
+            if watch and step == _EARLY and step + 1 < settings.iterations:
+                watch(step, losses.tolist())
             if step % _LOOK and step + 1 < settings.iterations:
                 continue
             values = losses.tolist()

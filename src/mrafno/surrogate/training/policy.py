@@ -6,8 +6,8 @@ fit      when                                       starts from     iterations  
 scratch  the first fit; whenever the examples have  random weights  ``iterations``, fewer below          ``rate``
          grown by ``refit_growth``, while there                     ``full_size`` examples
          are fewer than ``scratch_below``
-refit    the same from ``scratch_below`` on; the    the last        ``refit_share`` of ``iterations``    ``refit_rate``
-         last fit of a run                          weights
+refit    the same from ``scratch_below`` on; the    the last        ``refit_share`` of ``iterations``,   ``refit_rate``
+         last fit of a run                          weights         at most half of a fit from scratch
 update   in between, after each                     the last        ``update_iterations``                ``update_rate``
          ``examples_per_update``-th part of what    weights
          the surrogate was trained on is new
@@ -30,6 +30,8 @@ FitKind = Literal["scratch", "refit", "update"]
 LEAST_OWN, LEAST_FOLD = 2, 3
 #: Share of the iterations that a fit on next to no examples has, and examples per step.
 _LEAST_SHARE, _LEAST_BATCH = 0.1, 20
+#: A refit on few examples has at most this share of the iterations of a fit from scratch.
+_REFIT_OF_SCRATCH = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,12 +113,14 @@ class TrainingPolicy:
         """
         if kind == "update":
             return training.changed(iterations=self.update_iterations, batch=self.update_batch, rate=self.update_rate)
-        if kind == "refit":
-            iterations = max(1, round(self.refit_share * training.iterations))
-            return training.changed(iterations=iterations, batch=self.refit_batch, rate=self.refit_rate)
         share = 1.0
         if self.scale_iterations and self.full_size:
             share = min(1.0, _LEAST_SHARE + (1 + _LEAST_SHARE) * sum(sizes) / self.full_size)
+        if kind == "refit":
+            # With few examples the last weights are trained further for less time than they were trained for.
+            share = min(self.refit_share, _REFIT_OF_SCRATCH * share) if share < 1 else self.refit_share
+            iterations = max(1, round(share * training.iterations))
+            return training.changed(iterations=iterations, batch=self.refit_batch, rate=self.refit_rate)
         known = [n for n in sizes if n]
         # The difference between levels is known only as well as the rarest level.
         rarest = min(1.0, min(known) * len(known) / self.full_size) if self.full_size and known else 1.0
