@@ -28,7 +28,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "never from scratch": {"training": {"scratch_below": 0}},
     "no refit at the end": {},
     "all iterations on few examples": {"training": {"scale_iterations": False}},
-    "the same, levels start apart": {"training": {"scale_iterations": False, "full_size": 0}},
+    "the same and levels start apart": {"training": {"scale_iterations": False, "full_size": 0}},
 }
 
 

@@ -147,6 +147,7 @@ def commands(text):
 def parsed(command):
     """The command as the program understands it; an error of its if it does not."""
     words = shlex.split(re.split(r" [|>] |, then", command)[0], comments=True)[1:]
+    words = [word for word in words if word != "$@"]  # what a script was called with
     found = get_command(app)
     parent = typer.Context(found, info_name="mrafno")
     while words and not words[0].startswith("-") and hasattr(found, "commands"):

@@ -73,7 +73,7 @@ def test_the_error_for_an_unknown_name_lists_all_names(write):
         ("task = 3", "task must be text, got 3"),
         ('schedule = "linear"', "schedule must be one of exp, sigmoid, constant, got 'linear'"),
         ('targets = "all"', "targets must be a whole number or none, got 'all'"),
-        ("pool = [1, 2]", "pool must be a whole number, got [1, 2]"),
+        ("pool = [1, 2]", "pool must be a whole number or none, got [1, 2]"),
     ],
 )
 def test_a_value_of_the_wrong_type(write, line, complaint):
@@ -171,6 +171,10 @@ def test_every_setting_of_a_run_is_a_flag_or_named_in_the_help_of_setting():
     assert not set(listed) & set(flags)
     for name, value in RunSettings().as_json().items():
         if name in flags:
-            own = {"initial": "a few with mra-auto, otherwise 10", "test": "200 of a built-in task, otherwise 0"}
+            own = {
+                "pool": "all inputs that a task was given, 990 of a built-in task",
+                "initial": "a few with mra-auto, otherwise 10",
+                "test": "200 of a built-in task, otherwise 0",
+            }
             shown = own.get(name, "the preset's") if value is None else value
             assert flags[name].help.endswith(f"[default: {shown}]"), name

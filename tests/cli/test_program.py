@@ -103,10 +103,8 @@ def test_help_names_the_commands_in_the_order_of_use_and_the_exit_codes():
     first = ["run", "resume", "show", "compare", "report", "dashboard", "predict", "export"]
     first += ["create", "ask", "tell", "fail", "abandon", "check", "repair", "tasks"]
     assert names[: len(first)] == first
-    assert (
-        "0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 4 damaged files; 130 interrupted (Ctrl-C)."
-        in output
-    )
+    text = " ".join(output.split())
+    assert "0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 4 damaged files; 130 interrupted" in text
 
 
 @pytest.mark.parametrize("name", [*typer.main.get_command(cli.app).commands])
@@ -132,7 +130,7 @@ def test_shells_complete_names(tmp_path, monkeypatch):
     (tmp_path / "notes.txt").write_text("")
     (tmp_path / "sub").mkdir()
     assert completed("mrafno", "re") == ["resume", "report", "repair"]
-    assert completed("mrafno", "run", "d") == ["darcy", "darcy3", "diffusion"]
+    assert completed("mrafno", "run", "d") == ["darcy", "darcy3", "diffusion", "diffusion3d"]
     assert completed("mrafno", "run", "s") == ["solver.py:", "sub/"]
     assert completed("mrafno", "tasks", "nav") == ["navier-stokes"]
     assert completed("mrafno", "run", "burgers", "--method", "mra-") == ["mra-u", "mra-uhat", "mra-auto"]

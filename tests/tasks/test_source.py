@@ -80,3 +80,34 @@ def test_a_command_has_the_text_of_its_files(tmp_path):
 def test_tasks_describe_their_simulator(task):
     found = task.describe_simulator()
     assert found is None if isinstance(task, Burgers) else "return helper(f) + level" in found
+
+
+_calls = 0
+
+
+def counting(f, level):
+    global _calls
+    _calls += 1
+    return f
+
+
+def test_what_a_simulator_counts_itself_is_no_change_of_its_source():
+    before = source_of(counting)
+    counting(0, 0)
+    assert _calls > 0
+    assert source_of(counting) == before
+
+    def around():
+        calls = 0
+
+        def solve(f, level):
+            nonlocal calls
+            calls += 1
+            return f
+
+        return solve
+
+    solve = around()
+    before = source_of(solve)
+    solve(0, 0)
+    assert source_of(solve) == before

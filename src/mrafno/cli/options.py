@@ -250,7 +250,10 @@ CHOICE = (
     ),
     CALLBACK,
     Flag(name="seed", kind=int, min=0, metavar="N", panel=_CHOICE, default="0", help="Seed of all random numbers."),
-    Flag(name="pool", kind=int, min=1, metavar="N", panel=_CHOICE, default="990", help="Candidates to choose from."),
+    Flag(
+        name="pool", kind=int, min=1, metavar="N", panel=_CHOICE,
+        default="all inputs that a task was given, 990 of a built-in task", help="Candidates to choose from.",
+    ),
     Flag(
         name="initial", kind=str, metavar="N,N,...", panel=_CHOICE, default="a few with mra-auto, otherwise 10",
         help="Initial examples of every mesh, or of each mesh, coarse to fine: 20,3.",

@@ -30,21 +30,15 @@ class CommandTask(CandidateTask):
 
     Args:
         command: the command line as one text or a list of words. No shell is involved: for ``>`` or ``|`` write a
-        script, or ``["sh", "-c", "program < {input} > {output}"]``. These stand for
-
-        ==================  ====================================================================================
-        ``{input}``         a file with the functions of an input, ``(channels, *level's grid)`` in float64
-        ``{output}``        the file for the output, ``(out_channels, *level's grid)`` (the channel axis may be
-                            left out where there is one)
-        ``{parameters}``    a file with the parameters of an input, ``(p,)`` in float64
-        ``{nu}``            the value of the parameter that is named nu, with all its digits
-        ``{level}``         the level
-        ``{resolution}``    its grid, as ``32x32``
-        ==================  ====================================================================================
-
-    inputs, resolutions, costs: candidates, meshes and prices; these and all other arguments are those of
-        :class:`CandidateTask`.
-    timeout: seconds after which one simulation is killed, with everything it started; None for no limit.
+            script, or ``["sh", "-c", "program < {input} > {output}"]``. ``{input}`` stands for a file with the
+            functions of an input, ``(channels, *level's grid)`` in float64; ``{output}`` for the file for the output,
+            ``(out_channels, *level's grid)`` (the channel axis may be left out where there is one); ``{parameters}``
+            for a file with the parameters of an input, ``(p,)`` in float64; ``{nu}`` for the value of the parameter
+            that is named nu, with all its digits; ``{level}`` for the level; ``{resolution}`` for its grid, as
+            ``32x32``.
+        inputs, resolutions, costs: candidates, meshes and prices; these and all other arguments are those of
+            :class:`CandidateTask`.
+        timeout: seconds after which one simulation is killed, with everything it started; None for no limit.
     """
 
     def __init__(

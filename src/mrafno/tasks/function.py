@@ -18,18 +18,11 @@ class FunctionTask(CandidateTask):
     """A Python function and candidate inputs.
 
     Args:
-        solve: what it is called with depends on what inputs are made of:
-
-            ==============================  ===================================
-            functions                       ``solve(f, level)``
-            functions and parameters        ``solve(f, level, parameters)``
-            parameters only                 ``solve(parameters, level)``
-            ==============================  ===================================
-
-            f is ``(channels, *level's grid)``, without the axes along which inputs are repeated. parameters is
-            ``(p,)``, in the order of their names. It gives the output ``(out_channels, *level's grid)`` (the channel
-            axis may be left out where there is one). With ``batched`` it gets ``(n, channels, *grid)`` and ``(n, p)``,
-            and gives ``(n, out_channels, *grid)``.
+        solve: ``solve(f, level)`` for inputs that are functions, ``solve(f, level, parameters)`` for functions and
+            parameters, ``solve(parameters, level)`` for parameters only. f is ``(channels, *level's grid)``, without
+            the axes along which inputs are repeated. parameters is ``(p,)``, in the order of their names. It gives the
+            output ``(out_channels, *level's grid)`` (the channel axis may be left out where there is one). With
+            ``batched`` it gets ``(n, channels, *grid)`` and ``(n, p)``, and gives ``(n, out_channels, *grid)``.
         inputs, resolutions, costs: candidates, meshes and prices; these and all other arguments are those of
             :class:`CandidateTask`.
         batched: whether ``solve`` takes several inputs at once.

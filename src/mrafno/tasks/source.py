@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import difflib
+import dis
 import functools
 import hashlib
 import inspect
@@ -14,6 +15,8 @@ from typing import Any
 
 #: Text of a file or a function beyond which only its digest is kept, and lines of a difference that are shown.
 _LONGEST, _SHOWN = 50_000, 30
+#: Instructions that give a value to a name of the module or of a function around.
+_ASSIGNMENTS = ("STORE_GLOBAL", "STORE_DEREF")
 #: Types of values that are listed.
 _PLAIN = (bool, int, float, complex, str)
 
@@ -21,7 +24,8 @@ _PLAIN = (bool, int, float, complex, str)
 def source_of(function: Any) -> str | None:
     """Source of a function, and of what it uses from its own module; None if it cannot be had.
 
-    Numbers and texts that it uses, from its module or from around it, are listed with their values.
+    Numbers and texts that it uses, from its module or from around it, are listed with their values, but for those that
+    it assigns itself, such as a counter of calls.
     """
     parts: dict[str, str] = {}
     _collect(function, parts, _module(function))
@@ -98,10 +102,11 @@ def _collect(thing: Any, parts: dict[str, str], module: str | None) -> None:
 def _used(function: types.FunctionType) -> list[tuple[str, Any]]:
     """Names that a function uses from its module or from around it, with their values."""
     code, found = function.__code__, {}
-    names = set(code.co_names)
-    for constant in code.co_consts:  # functions inside of it
-        if isinstance(constant, types.CodeType):
-            names |= set(constant.co_names)
+    inside = [code, *(one for one in code.co_consts if isinstance(one, types.CodeType))]  # functions inside of it
+    names = {name for one in inside for name in one.co_names}
+    assigned = {
+        step.argval for one in inside for step in dis.get_instructions(one) if step.opname in _ASSIGNMENTS
+    }  # fmt: skip
     for name in sorted(names & function.__globals__.keys()):
         found[name] = function.__globals__[name]
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
@@ -109,7 +114,7 @@ def _used(function: types.FunctionType) -> list[tuple[str, Any]]:
             found[name] = cell.cell_contents
         except ValueError:  # not set yet
             continue
-    return list(found.items())
+    return [(name, value) for name, value in found.items() if name not in assigned]
 
 
 def _add(name: str, value: Any, parts: dict[str, str], module: str | None) -> None:
