@@ -107,11 +107,14 @@ def test_the_run_is_only_read(tmp_path):
 
 
 def test_a_damaged_array_leaves_no_file(tmp_path):
-    with runs.ready(tmp_path / "run"):
-        pass
-    (tmp_path / "run" / "arrays" / "q000004-output.npy").write_bytes(b"something else")
+    with runs.ready(tmp_path / "run") as run:
+        output = run.state.queries["q000004"].output
+    pack = tmp_path / "run" / output.file
+    content = bytearray(pack.read_bytes())
+    content[output.offset + output.size - 1] ^= 1
+    pack.write_bytes(content)
     (tmp_path / "file.h5").write_bytes(b"an older one")
-    with pytest.raises(LedgerError, match=r"q000004-output\.npy is damaged"):
+    with pytest.raises(LedgerError, match=rf"{output.file} at byte {output.offset} is damaged"):
         export_hdf5(RunReader(tmp_path / "run"), tmp_path / "file.h5")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file.h5", "run"]
     assert (tmp_path / "file.h5").read_bytes() == b"an older one"
