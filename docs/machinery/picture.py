@@ -20,6 +20,9 @@ def draw(page: Path, picture: Path, figure: int = 0) -> None:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": 800, "height": 600})
         tab.goto(page.resolve().as_uri())
+        # Figures are drawn one after another, some when the page has loaded.
+        drawn = "number => document.querySelectorAll('.js-plotly-plot').length > number"
+        tab.wait_for_function(drawn, arg=figure)
         svg = tab.evaluate(_SCRIPT, figure)
         browser.close()
     picture.parent.mkdir(parents=True, exist_ok=True)
