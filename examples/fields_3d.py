@@ -13,7 +13,7 @@ blobs = np.array([gaussian_filter(rng.normal(size=(12, 12, 12)), 1.5, mode="wrap
 
 
 def simulate(f, level):
-    """u_t = 0.02 Laplace u until t = 1 in Fourier space: (1, n, n, n) to (1, n, n, n)."""
+    """u_t = 0.005 Laplace u until t = 1 in Fourier space: (1, n, n, n) to (1, n, n, n)."""
     n = f.shape[-1]
     wave = 2 * np.pi * np.fft.fftfreq(n, 1 / n)
     square = wave[:, None, None] ** 2 + wave[:, None] ** 2 + wave**2

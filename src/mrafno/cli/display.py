@@ -3,6 +3,7 @@
 All three are watchers, see :class:`mrafno.run.loop.Watcher`: they read the run's state and change nothing.
 """
 
+import abc
 import json
 import sys
 import time
@@ -96,7 +97,7 @@ class Snapshot:
         return text + (f", {self.failed} failed" if self.failed else "")
 
 
-class Display:
+class Display(abc.ABC):
     """A watcher that shows where a run is and how long the rest will take; leaving its context ends the display.
 
     Args:
@@ -137,9 +138,9 @@ class Display:
         """Show a warning, apart from the results."""
         print(printable(f"warning: {text}"), file=sys.stderr, flush=True)
 
+    @abc.abstractmethod
     def finish(self, outcome: str, reason: str) -> None:
         """Show the end: ``done``, ``interrupted`` or ``failed``, and why."""
-        raise NotImplementedError
 
     def _announce(self, text: str) -> None:
         """Say how long a fit will take, which is known after its first iterations."""
@@ -155,8 +156,9 @@ class Display:
             return None
         return (time.monotonic() - self.since) * (1 - self.done) / (self.done - self._done_before)
 
+    @abc.abstractmethod
     def _show(self) -> None:
-        raise NotImplementedError
+        """Show where the run stands."""
 
     def _measured(self) -> bool:
         """Whether the run was measured since the last call."""

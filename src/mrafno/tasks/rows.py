@@ -4,6 +4,7 @@ All are read with ``rows[i]``, ``rows[a:b]`` or ``rows[indices]``, which gives f
 when it is asked for and not kept, so that a hundred thousand inputs take no memory.
 """
 
+import abc
 import math
 import mmap
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +35,7 @@ class Rows(Protocol):
         """One row for an integer, several for a slice or for integers."""
 
 
-class LazyRows:
+class LazyRows(abc.ABC):
     """What the classes below share: indices of any kind, and NumPy's own conversion."""
 
     shape: tuple[int, ...]
@@ -63,8 +64,9 @@ class LazyRows:
             raise IndexError(f"row {int(indices.max())} of {len(self)}")
         return indices
 
+    @abc.abstractmethod
     def _read(self, rows: NDArray[np.int64]) -> Array:
-        raise NotImplementedError
+        """Rows by their indices, which are in range: ``(n, ...)`` in float64."""
 
 
 class MappedRows(LazyRows):
