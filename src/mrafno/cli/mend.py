@@ -24,6 +24,7 @@ _ROWS = {
     "ledger": "lines of the ledger",
     "copy": "copy of the ledger",
     "inputs": "the run's inputs",
+    "candidates": "candidates that were added",
     "arrays": "inputs and outputs of queries",
     "checkpoint": "checkpoints",
     "inbox": "answers in the inbox",
@@ -42,12 +43,7 @@ def check(folder: options.Folder, as_json: AsJson = False) -> None:
     Nothing is written, and the run may advance meanwhile. The exit code is 0 if all is intact, and 4 if something is
     damaged: `mrafno repair` shows what it would do.
     """
-    found = _checked(folder)
-    if as_json:
-        typer.echo(json.dumps(_as_json(found)))
-    else:
-        _print(found)
-    if not found.intact:
+    if not _shown(folder, as_json):
         raise typer.Exit(DAMAGED)
 
 
@@ -70,12 +66,7 @@ def repair(
     of the ledger.
     """
     if not yes:
-        found = _checked(folder)
-        if as_json:
-            typer.echo(json.dumps(_as_json(found)))
-        else:
-            _print(found)
-        if not found.intact:
+        if not _shown(folder, as_json):
             if not as_json:
                 typer.echo(f"Nothing was changed. To repair it: mrafno repair {folder} --yes")
             raise typer.Exit(DAMAGED)
@@ -95,13 +86,19 @@ def repair(
         typer.echo(line)
 
 
-def _checked(folder: Path) -> "Examination":
+def _shown(folder: Path, as_json: bool) -> bool:
+    """Check a run and print what is found; returns whether it is intact."""
     from rich.console import Console
 
     from mrafno.run.check import check_run
 
     with Console(stderr=True).status("checking") as status:  # prints on a terminal only
-        return check_run(folder, watch=lambda done: status.update(f"checking {100 * done:.0f} %"))
+        found = check_run(folder, watch=lambda done: status.update(f"checking {100 * done:.0f} %"))
+    if as_json:
+        typer.echo(json.dumps(_as_json(found)))
+    else:
+        _print(found)
+    return found.intact
 
 
 def _as_json(found: "Examination") -> dict[str, object]:
@@ -147,6 +144,11 @@ def _said(done: "Repair") -> list[str]:
         lines.append(f"without input, and closed: {_listed(done.unusable)}")
     if done.dropped:
         lines.append(f"taken out of the ledger: {done.dropped} events, in {done.kept.name}/dropped.jsonl if readable")
+    if done.candidates:
+        lines.append(
+            f"lost: {done.candidates} added candidates that were not used; the run goes on without them. If you have "
+            "them, add them again with run.add_candidates(array)."
+        )
     if done.inputs:
         print_stderr("warning: the run's inputs are drawn again when it is opened with its task (resume --task).")
     return lines
