@@ -6,10 +6,9 @@ An array has a file of its own, or is part of a file, see :mod:`mrafno.storage.p
 import io
 import os
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -22,11 +21,9 @@ from mrafno.storage.layout import ARRAYS
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
 ADVICE = "Restore it from a copy of the run, or simulate it again: see `mrafno repair`."
 _PATTERNS = {ending: re.compile(f"{ARRAYS}/{_NAME}\\.{ending}") for ending in ("npy", "pack")}
-_MEMBERS = {"file", "sha256", "shape", "dtype"}
 
 
-@dataclass(frozen=True)
-class ArrayFile:
+class ArrayFile(NamedTuple):
     """An array as an event names it: its file, checksum, shape and dtype."""
 
     #: Relative to the run's folder: ``arrays/<name>.npy``, or ``arrays/000000.pack`` for a part of a pack.
@@ -47,21 +44,22 @@ class ArrayFile:
     @classmethod
     def from_json(cls, values: Any) -> Self:
         """The inverse of :meth:`as_json`; raises :class:`LedgerError` for anything else."""
+        # A long ledger names many arrays, so this is written for speed.
+        packed = type(values) is dict and "offset" in values
         try:
-            packed = (values["offset"], values["size"]) if "offset" in values else (None, None)
-            array = cls(values["file"], values["sha256"], tuple(values["shape"]), values["dtype"], *packed)
-            known = values.keys() == (_MEMBERS if array.offset is None else _MEMBERS | {"offset", "size"})
-        except (KeyError, TypeError, AttributeError) as error:
+            offset, size = (values["offset"], values["size"]) if packed else (None, None)
+            array = cls(values["file"], values["sha256"], tuple(values["shape"]), values["dtype"], offset, size)
+        except (KeyError, TypeError) as error:
             raise LedgerError(f"{values!r} does not name an array. Restore the run from a copy.") from error
-        texts = isinstance(array.file, str) and isinstance(array.sha256, str) and isinstance(array.dtype, str)
+        file, digest, shape, dtype, *_ = array
         if (
-            not known
-            or not texts
-            or not _are_counts(array.shape)
-            or not ("offset" not in values or _are_counts(packed))
+            len(values) != (6 if packed else 4)  # and no other
+            or not type(file) is type(digest) is type(dtype) is str
+            or not _are_counts(shape)
+            or (packed and not _are_counts((offset, size)))
         ):
             raise LedgerError(f"{values!r} does not name an array. Restore the run from a copy.")
-        _check_file(array.file, packed=array.offset is not None)
+        _check_file(file, packed=packed)
         return array
 
 

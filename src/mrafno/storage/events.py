@@ -17,7 +17,6 @@ import json
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mrafno.storage.checksum import seal, seal_is_valid
@@ -35,8 +34,7 @@ _SEPARATORS = (",", ":")
 _MANY = 100
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """Something that happened in a run."""
 
     #: Its position in the ledger: 0, 1, 2 ...
@@ -109,19 +107,11 @@ def decode_lines(lines: Sequence[bytes]) -> list[Decoded]:
 
 def _event(values: Any) -> Decoded:
     try:
-        event = Event(values["n"], values["kind"], values["t"], values["data"])
-        version = values["v"]
+        number, kind, at, data, version = values["n"], values["kind"], values["t"], values["data"], values["v"]
     except (KeyError, TypeError):
         return _NO_EVENT
-    if (
-        type(event.number) is not int
-        or type(version) is not int
-        or not isinstance(event.kind, str)
-        or not isinstance(event.time, float)
-        or not isinstance(event.data, dict)
-    ):
-        return _NO_EVENT
-    return Decoded(event, version, "")
+    right = type(number) is type(version) is int and type(kind) is str and type(at) is float and type(data) is dict
+    return Decoded(Event(number, kind, at, data), version, "") if right else _NO_EVENT
 
 
 def split_lines(content: bytes) -> tuple[list[bytes], bytes]:

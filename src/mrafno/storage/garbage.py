@@ -7,11 +7,16 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """Pause the search for cyclic garbage, if it is on."""
+    """Pause the search for cyclic garbage, if it is on, and do not make up for it afterwards."""
     collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collects:
+            if not gc.get_freeze_count():
+                # All objects go to the oldest generation, which is searched rarely. Otherwise the next allocation would
+                # search all that were made meanwhile.
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
