@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from mrafno.run import Run
 from tests import runs
 from tests.cli.conftest import mrafno
 
@@ -63,3 +64,15 @@ def test_a_folder_without_a_run(tmp_path):
     for command in ("check", "repair"):
         result = mrafno(command, tmp_path)
         assert (result.exit_code, "holds no run" in result.stderr) == (1, True)
+
+
+def test_lost_candidates_are_counted(folder):
+    with Run.open(folder, runs.tiny()) as run:
+        run.add_candidates(runs.fields(5, 17, 1))
+    (folder / "arrays" / "candidates-000000.npy").unlink()
+    result = mrafno("repair", folder)
+    assert (result.exit_code, "candidates that were added" in result.stdout) == (4, True)
+    result = mrafno("repair", folder, "--yes")
+    assert result.exit_code == 0, result.output
+    assert "lost: 5 added candidates that were not used" in result.stdout
+    assert mrafno("check", folder).exit_code == 0

@@ -10,13 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mrafno.errors import LedgerError, TaskError
+from mrafno.acquisition.base import Choice
+from mrafno.errors import LedgerError, RunError, TaskError
 from mrafno.export.predict import predict_file
 from mrafno.run import Run, RunReader, telling
 from mrafno.run.check import check_run
 from mrafno.run.repair import repair_run
+from mrafno.simulation.query import Query
 from mrafno.simulation.worker import simulate
 from tests import runs
+from tests.run.test_tables import lacking
 
 EARLIER = Path(__file__).parents[1] / "data" / "v0.2"
 
@@ -278,3 +281,133 @@ def test_a_repair_that_is_killed_is_begun_again(folder, original, moment):
     repair_run(folder)
     assert contents(folder) == before
     opens(folder)
+
+
+def replaced(run):
+    """Let an initial simulation fail until a candidate takes the place of its input; returns its query."""
+    while True:
+        for query in run.ask(1000):
+            if query.candidate is not None:
+                return query
+            if (query.level, run.state.queries[query.id].row) == (0, 0):
+                run.fail(query.id, "no convergence")
+            else:
+                runs.answer(run, [query])
+
+
+def test_the_input_of_an_initial_example_that_a_candidate_replaced_is_made_again_from_the_candidates(tmp_path):
+    folder = tmp_path / "run"
+    with runs.create(folder) as run:
+        query = replaced(run)
+        record = run.state.queries[query.id]
+        assert (record.kind, record.from_pool) == ("initial", True)
+        # The initial inputs have a row of this number too.
+        assert not np.array_equal(run.inputs.initial[record.row], run.inputs.pool[record.row])
+    damage_array(folder, record.input)
+    done = repair_run(folder, runs.tiny())
+    assert (done.restored, done.unusable) == ((f"the input of {query.id}",), ())
+    np.testing.assert_array_equal(RunReader(folder).input(RunReader(folder).state.queries[query.id]), query.f)
+
+
+# Candidates that were added, and what is kept beside the inputs.
+
+
+@pytest.fixture
+def extended(folder):
+    """A run with two arrays of added candidates, some of each chosen, one of them not answered."""
+    with Run.open(folder, runs.tiny()) as run:
+        run.advance(steps=1)
+        run.add_candidates(runs.fields(5, 17, 1))
+        run.add_candidates(runs.fields(4, 17, 2))
+        own = len(run.inputs.pool) - 9
+        for row, level in ((own, 0), (own + 1, 1), (own + 5, 0)):
+            runs.answer(run, asked(run, row, level))
+        asked(run, own + 2, 0)
+    return folder
+
+
+def asked(run, row, level):
+    return run.session.ask(1, choose=lambda n, left: [(Choice(row, level), {"score": 1.0})])
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("how", ["flip", "remove"])
+def test_a_run_goes_on_without_added_candidates_that_are_damaged(extended, number, how):
+    path = extended / "arrays" / f"candidates-{number:06d}.npy"
+    before = RunReader(extended)
+    pool, told, used = np.asarray(before.inputs.pool), contents(extended), before.state.used_rows("pool")
+    own = len(pool) - 9
+    gone = set(range(own, own + 5) if number == 0 else range(own + 5, own + 9))
+    damaged = path.read_bytes()
+    if how == "flip":
+        flip(path, np.random.default_rng(5))
+        damaged = path.read_bytes()
+    else:
+        path.unlink()
+    with pytest.raises(LedgerError, match=r"mrafno repair"), Run.open(extended, runs.tiny()) as run:
+        run.ask(1)
+    [damage] = check_run(extended).damage
+    assert (damage.what, damage.path) == ("candidates", path)
+    assert "the run goes on without those that were not used" in damage.remedy
+    done = repair_run(extended, runs.tiny())
+    assert done.candidates == len(gone - used)
+    assert (done.restored, done.again, done.unusable) == ((), (), ())
+    if how == "flip":
+        assert (done.kept / "candidates" / path.name).read_bytes() == damaged
+    assert check_run(extended).intact
+    assert contents(extended) == told
+    reader = RunReader(extended)
+    assert reader.pool == before.pool - len(gone)
+    kept = sorted(set(range(len(pool))) - gone)
+    np.testing.assert_array_equal(np.asarray(reader.inputs.pool)[kept], pool[kept])
+    # All others are asked for, those that are lost are not, and the one that waits is simulated.
+    with Run.open(extended, runs.tiny()) as run:
+        waiting = [query.id for query in run.state.running]
+        assert run.advance().reason == "asked for the whole pool"
+        assert {run.state.queries[id].status for id in waiting} == {"told"}
+        fresh = {q.row for q in run.state.of_kind("pool", "told")} - used
+        assert fresh == set(kept) - used
+        assert run.add_candidates(runs.fields(2, 17, 3)) == 2
+        run.advance()
+        assert {len(pool), len(pool) + 1} <= {q.row for q in run.state.of_kind("pool", "told")}
+    assert check_run(extended).intact
+
+
+def test_a_query_whose_input_is_lost_is_closed_and_takes_no_answer(extended):
+    """Its input came from candidates that are damaged too, so that it cannot be made again."""
+    own = RunReader(extended).pool - 9
+    first, second = [q for q in RunReader(extended).state.of_kind("pool", "told") if q.row >= own][:2]
+    flip(sorted(extended.glob("arrays/candidates-*"))[0], np.random.default_rng(0))
+    damage_array(extended, first.input)
+    output = RunReader(extended).output(first)
+    done = repair_run(extended, runs.tiny())
+    assert (done.restored, done.unusable) == ((), (first.id,))
+    assert second.id in contents(extended)
+    with Run.open(extended, runs.tiny()) as run, pytest.raises(RunError, match=f"the input of {first.id} was damaged"):
+        run.tell(first.id, output)
+    # The same from a process that does not hold the run, and from a worker that was still at it.
+    telling.leave_answer(extended, telling.Answer(first.id, "told", output))
+    query = Query(first.id, "pool", first.level, runs.fields(1, 17)[:, :: 2 - first.level], first.row, first.step, {})
+    simulate(runs.tiny(), query, spool=extended / "spool")
+    state = opens(extended)
+    assert state.queries[first.id].status == "expired"
+    assert [reason for reason in state.refused.values() if "was damaged" in reason]
+
+
+@pytest.mark.parametrize("name", ["inputs", "available", "checksums"])
+@pytest.mark.parametrize("given", [True, False])
+def test_what_a_run_on_a_table_keeps_of_its_inputs(tmp_path, name, given):
+    folder, task = tmp_path / "run", lacking()
+    with runs.create(folder, "random-mix", task) as run:
+        run.advance(steps=2)
+    before = contents(folder)
+    damage_array(folder, getattr(RunReader(folder).state, name))
+    [damage] = check_run(folder).damage
+    assert damage.what == "inputs"
+    done = repair_run(folder, task if given else None)
+    assert done.restored == ((name,) if given else ())
+    assert done.inputs == (not given and name != "checksums")
+    with Run.open(folder, task) as run:
+        run.advance(steps=1)
+    assert check_run(folder).intact
+    assert before.items() <= contents(folder).items()

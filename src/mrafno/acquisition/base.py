@@ -101,9 +101,9 @@ class Context:
     step: int
     seed: int
     initial: tuple[int, ...] = ()
-    used: tuple[Choice, ...] = ()
-    observed: tuple[Choice, ...] = ()
-    errors: tuple[tuple[int, float], ...] = ()
+    used: Sequence[Choice] = ()
+    observed: Sequence[Choice] = ()
+    errors: Sequence[tuple[int, float]] = ()
     budget: float | None = None
     targets: Indices | None = None
     available: NDArray[np.bool_] | None = None

@@ -46,7 +46,9 @@ def select(
     fees = None if prices is None else _positive(prices, "prices")
     scores, candidates = _scorer(score, remaining)
     running = [Choice(int(candidate), int(level)) for candidate, level in pending]
-    rest = np.setdiff1d(candidates, [choice.candidate for choice in running]).astype(np.int64)
+    rest = (
+        np.setdiff1d(candidates, [choice.candidate for choice in running]).astype(np.int64) if running else candidates
+    )
     chosen: list[Choice] = []
     spent: list[float] = []
     while len(chosen) < n and len(rest):
@@ -96,7 +98,9 @@ def _scorer(score: Score | ArrayLike, remaining: Sequence[int] | Indices | None)
         if scores is None:
             raise AcquisitionError("select: a score function needs the remaining candidates.")
         remaining = np.arange(len(scores))
-    candidates = np.unique(np.asarray(remaining, dtype=np.int64))
+    candidates = np.asarray(remaining, dtype=np.int64)
+    if (candidates[1:] <= candidates[:-1]).any():  # usually they are in order
+        candidates = np.unique(candidates)
     if scores is not None and len(candidates) and not 0 <= candidates[0] <= candidates[-1] < len(scores):
         raise AcquisitionError(f"select: candidates {candidates[0]} to {candidates[-1]} of {len(scores)} scores.")
     if callable(score):

@@ -75,10 +75,12 @@ def open_query(state: RunState, id: str, *, late: bool = False) -> QueryRecord:
     query = state.queries.get(id)
     if query is None:
         raise RunError(f"run: there is no query {id!r}. Running now: {_names(state.running)}.")
+    if "input" in query.damaged:
+        raise RunError(f"run: the input of {id} was damaged and is lost, so that an output says nothing.")
     if query.status == "running" or (late and query.status == "expired"):
         return query
     answered_twice = query.status == "abandoned" and query.output is None
-    if late and answered_twice and state.duplicate_queries(query, "told"):
+    if late and answered_twice and state.queries.duplicates(query, "told"):
         return query
     raise RunError(f"run: {id} was {query.status} already, nothing is changed. Running now: {_names(state.running)}.")
 

@@ -163,15 +163,22 @@ def sensible(events: Iterable[Event]) -> tuple[RunState, list[Event], list[Event
 
 def _check_arrays(found: Examination, state: RunState, watch: Callable[[float], None] | None) -> None:
     again = "drawn again when the run is opened with its task"
-    inputs = [(state.inputs, again), (state.checksums, "none; they only tell what differs in other inputs")]
-    inputs += [(array, "none: restore the file from a copy") for array in (state.available, *state.added)]
-    for array, remedy in inputs:
+    lost = "kept apart; the run goes on without those that were not used"
+    candidates = [array for number, array in enumerate(state.added) if number not in state.lost_added]
+    arrays: list[tuple[What, ArrayFile | None, str]] = [
+        ("inputs", state.inputs, again),
+        ("inputs", state.available, again),
+        ("inputs", state.checksums, "kept apart; they only tell what differs in other inputs"),
+        *(("candidates", array, lost) for array in candidates),
+    ]
+    for what, array, remedy in arrays:
         if array is not None:
-            found.checked["inputs"] = found.checked.get("inputs", 0) + 1
+            found.checked[what] = found.checked.get(what, 0) + 1
             try:
                 map_array(found.folder, array)
             except (LedgerError, OSError, ValueError) as error:
-                found.damage.append(Damage("inputs", array.file, str(error), remedy))
+                path = found.folder / array.file
+                found.damage.append(Damage(what, array.file, str(error), remedy, path=path))
     number = 0
     for done, query in enumerate(state.queries.values()):
         for part, array in (("input", query.input), ("output", query.output)):

@@ -13,6 +13,7 @@ from mrafno.acquisition.utilities import PoolGrams, draw_targets, pool_grams
 from mrafno.data.pool import RunInputs
 from mrafno.grids import Array
 from mrafno.run.methods import Method
+from mrafno.run.past import Past, View
 from mrafno.run.prices import prices
 from mrafno.run.scoring import scored_inputs, scoring_grid
 from mrafno.run.screening import GROUP, SMALL, Screen
@@ -46,7 +47,7 @@ class Chooser:
         self._resampled: Rows | None = None
         self._screened: tuple[tuple[int, int], Screen] | None = None
         self._grams: tuple[int, PoolGrams] | None = None
-        self._past = Past()
+        self._past = Past(len(inputs.pool))
 
     def choose(
         self, surrogate: Surrogate, state: RunState, n: int, budget: float | None = None
@@ -62,12 +63,13 @@ class Chooser:
         if not len(context.candidates) or n < 1:
             return []
         # An observation that was not trained on yet counts like a running query: its information is on the way.
-        pending = [(q.row, q.level) for q in (*state.not_trained_on, *state.running) if q.kind == "pool"]
+        # Their inputs are in use, so they are not among the candidates.
+        pending = state.queries.pending
         score = scorer(self.method.acquisition, context, self.method.mesh_rule)
         answers: list[tuple[Indices, Array]] = []
 
         def recorded(remaining: Indices, chosen: Sequence[Choice]) -> Array:
-            scores = np.asarray(score(remaining, chosen), dtype=np.float64)
+            scores = np.asarray(score(remaining, [*pending, *chosen]), dtype=np.float64)
             answers.append((remaining.copy(), scores))
             return scores
 
@@ -76,7 +78,6 @@ class Chooser:
             recorded,
             n=n,
             remaining=context.candidates,
-            pending=pending,
             costs=weights,
             prices=prices(state),
             budget=budget,
@@ -89,9 +90,8 @@ class Chooser:
     def context(self, surrogate: Surrogate, state: RunState, budget: float | None = None) -> Context:
         """What the method sees when it makes the next choice."""
         step, s, levels = state.next_step, self.settings, range(self.task.levels)
-        free = np.ones(len(self.inputs.pool), dtype=bool)
-        free[list(state.used_rows("pool"))] = False
-        remaining = np.flatnonzero(free).astype(np.int64)
+        self._past.follow(state)
+        remaining = self._past.remaining
         candidates, targets, screen = remaining, None, self._screen(surrogate, state)
         if screen is not None and s.candidates is not None:
             candidates, known = screen.first(s.candidates, remaining), screen.first(SMALL, remaining)
@@ -104,17 +104,11 @@ class Chooser:
             among = remaining if screen is None else candidates
             targets = draw_targets(among, s.targets, seed=self.seed, step=step)
         initial = [q.level for q in state.of_kind("initial", "told")]
-        self._past.follow(state)
-        first = len(self.inputs.pool)
-        used = [
-            Choice(q.row if q.from_pool else first + q.row, q.level)
-            for q in state.of_kind("initial", "told", "running")
-        ]
 
         def grams() -> PoolGrams:
             if screen is None:
                 return self._pool_grams(surrogate, state)
-            waiting = [q.row for q in (*state.not_trained_on, *state.running) if q.kind == "pool"]
+            waiting = [choice.candidate for choice in state.queries.pending]
             rows = [candidates, candidates if targets is None else targets, np.array(waiting, dtype=np.int64)]
             return screen.grams(np.unique(np.concatenate(rows)))
 
@@ -129,9 +123,9 @@ class Chooser:
             step=step,
             seed=self.seed,
             initial=tuple(initial.count(level) for level in levels),
-            used=(*used, *self._past.observed),
-            observed=tuple(self._past.observed),
-            errors=tuple(self._past.errors),
+            used=self._past.used(state, len(self.inputs.pool)),
+            observed=View(self._past.observed),
+            errors=View(self._past.errors),
             budget=budget,
             targets=targets,
             available=self.inputs.available,
@@ -188,34 +182,6 @@ class Chooser:
         if self._resampled is None:
             self._resampled = scored_inputs(self.task, self.inputs, self.grid, self.folder)
         return self._resampled
-
-
-class Past:
-    """What a run has learnt from so far: it grows with every fit, and is not gathered anew at every choice.
-
-    Attributes:
-        observed: chosen examples that the surrogate was trained on, in this order.
-        errors: level and prequential error of every chosen example.
-    """
-
-    def __init__(self) -> None:
-        self._state: RunState | None = None
-        self._trained, self._fits = 0, 0
-        self.observed: list[Choice] = []
-        self.errors: list[tuple[int, float]] = []
-
-    def follow(self, state: RunState) -> None:
-        """Add what a state has more; start again with another state."""
-        if state is not self._state or len(state.trained_on) < self._trained or len(state.trainings) < self._fits:
-            self._state, self._trained, self._fits = state, 0, 0
-            self.observed, self.errors = [], []
-        queries = state.queries
-        fresh = [queries[id] for id in state.trained_on[self._trained :]]
-        self.observed += [Choice(q.row, q.level) for q in fresh if q.kind == "pool"]
-        for training in state.trainings[self._fits :]:
-            errors = [(queries[id], error) for id, error in training.prequential_errors.items()]
-            self.errors += [(q.level, error) for q, error in errors if q.kind == "pool"]
-        self._trained, self._fits = len(state.trained_on), len(state.trainings)
 
 
 def _details(rows: Indices, scores: Array, choice: Choice) -> dict[str, Any]:

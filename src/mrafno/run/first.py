@@ -72,7 +72,7 @@ def _candidates(state: RunState, task: Task, level: int, inputs: RunInputs) -> I
         order: Iterator[int] = spread(_seen(task, inputs))
     else:
         order = iter(row for row in range(len(inputs.pool)) if row not in useful)
-    out = here | chosen | lost
+    out = here | chosen | lost | state.queries.lost
     if inputs.available is not None:
         out |= set(np.flatnonzero(~inputs.available[:, level]).tolist())
     return (row for row in order if row not in out)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mrafno.data.pool import RunInputs, check_pool, draw, same_inputs, stacked, unstacked
+from mrafno.data.pool import ENDLESS_POOL, RunInputs, check_pool, draw, same_inputs, stacked, unstacked
 from mrafno.errors import LedgerError, RunError, TaskError
 from mrafno.grids import Array
 from mrafno.run.changes import check_simulator
@@ -144,6 +144,22 @@ class InputStore:
         """All inputs as the task draws them, one after another; see :func:`mrafno.data.pool.stacked`."""
         return stacked(self._drawn())
 
+    def made_again(self, name: str) -> Rows | None:
+        """What the run keeps of its inputs, from its task; None where the task does not know it.
+
+        Args:
+            name: "inputs", "available" or "checksums".
+        """
+        task = self.task
+        if name == "inputs":
+            return self.drawn()
+        if name == "checksums":
+            if not isinstance(task, CandidateTask) or isinstance(task, ExternalTask) or task.digest is None:
+                return None
+            return task.digest.checksums
+        available = self._drawn().available
+        return None if available is None else available.astype(np.float64)
+
     def _drawn(self) -> RunInputs:
         recorder = self.recorder
         return draw(self.task, recorder.sizes, recorder.state.seed, recorder.imported_inputs())
@@ -166,8 +182,12 @@ def inputs_of(ledger: Ledger, state: RunState, task: Task) -> RunInputs:
         found = replace(found, available=ledger.read_array(state.available).astype(bool))
     if not state.added:
         return found
-    pool = JoinedRows([found.pool, *(MappedRows(map_array(ledger.folder, array)) for array in state.added)])
-    return replace(found, pool=pool)
+    added: list[Rows] = [
+        # Lost candidates keep their places, and nothing is asked of them.
+        np.broadcast_to(0.0, array.shape) if number in state.lost_added else MappedRows(map_array(ledger.folder, array))
+        for number, array in enumerate(state.added)
+    ]
+    return replace(found, pool=JoinedRows([found.pool, *added]))
 
 
 def check_created(state: RunState, path: Path | str) -> None:
@@ -202,12 +222,20 @@ def _checksums(ledger: Ledger, state: RunState) -> Array:
     return np.zeros(0)
 
 
-def pool_of(state: RunState, initial: int, test: int, endless: int) -> int:
-    """How many candidates a run has, as its ledger tells."""
-    added = sum(array.shape[0] for array in state.added)
+def own_candidates(state: RunState) -> int:
+    """How many candidates a run began with, as its ledger tells."""
     if state.pool is not None:
-        return state.pool + added
-    return (endless if state.inputs is None else state.inputs.shape[0] - initial - test) + added
+        return state.pool
+    sizes = pool_sizes(state)
+    initial = len(sizes.initial_levels(len(state.task["resolutions"])))
+    inputs = state.inputs or state.damaged_inputs
+    return (sizes.pool or ENDLESS_POOL) if inputs is None else inputs.shape[0] - initial - sizes.test
+
+
+def number_of_candidates(state: RunState) -> int:
+    """The same, with those that were added and are not lost."""
+    kept = [array.shape[0] for number, array in enumerate(state.added) if number not in state.lost_added]
+    return own_candidates(state) + sum(kept)
 
 
 def _different(name: str, before: Array, now: Array) -> TaskError:

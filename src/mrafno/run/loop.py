@@ -72,8 +72,8 @@ class Loop:
     ) -> None:
         self.recorder, self.session, self.trainer, self.task = recorder, session, trainer, task
         self.ask, self.goals, self.options, self.watch = ask, goals, options, watch
-        #: Why simulations of this advance failed; None for those that did not.
-        self._results: list[str | None] = []
+        #: How many simulations this advance has made, and why some of them failed.
+        self._simulated, self._failures = 0, list[str]()
         self._here = options.runner is None
         # A simulation in this process can end it.
         exposed = options.runner is None or isinstance(options.runner, InProcess | ThreadPoolExecutor)
@@ -96,7 +96,8 @@ class Loop:
         # In this process a result is recorded as soon as it is there, so it need not be spooled.
         spool = None if self._here else folder / SPOOL
         executor = o.runner or InProcess()
-        self._results += self._attempts.count_losses()
+        self._failures += self._attempts.count_losses()
+        self._simulated += len(self._failures)
         isolate = o.isolate or self._attempts.deadly
         scheduler = Scheduler(self.task, executor, limit=o.limit, isolate=isolate, memory=o.memory, spool=spool)
         try:
@@ -287,7 +288,9 @@ class Loop:
             scheduler.isolate()
         clear_spool(self.recorder.ledger.folder / SPOOL, [observation.id])
         self.session.in_progress.discard(observation.id)
-        self._results.append(observation.reason)
+        self._simulated += 1
+        if observation.reason is not None:
+            self._failures.append(observation.reason)
         self._check_failure_rate()
 
     def _warn(self, scheduler: Scheduler) -> None:
@@ -306,8 +309,8 @@ class Loop:
             self.session.take_in()
 
     def _check_failure_rate(self) -> None:
-        failed = [reason for reason in self._results if reason is not None]
-        rate, most = len(failed) / max(len(self._results), 1), self.options.max_failure_rate
+        failed = self._failures
+        rate, most = len(failed) / max(self._simulated, 1), self.options.max_failure_rate
         if len(failed) > _FEW_FAILURES and rate > most:
             raise FailuresError(
                 f"run {self.recorder.ledger.folder}: {len(failed)} simulations failed, {100 * rate:.0f} % of all, more "
@@ -320,7 +323,8 @@ class Loop:
         folder = self.recorder.ledger.folder / SPOOL
         if not folder.exists():
             return
-        waiting = [q for q in self.state.queries.values() if q.status in ("running", "expired")]
+        open_ = [q for q in self.state.queries.values() if q.status in OPEN]
+        waiting = [q for q in open_ if "input" not in q.damaged]  # an output without its input is of no use
         # Results that are recorded are not read again; those that nobody asked for are reported, and left.
         clear_spool(folder, set(self.state.queries) - {q.id for q in waiting})
         found, complaints = read_spool(folder, [self.session.query(q) for q in waiting])

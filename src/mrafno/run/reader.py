@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from mrafno.analysis.curves import Curve
-from mrafno.data.pool import ENDLESS_POOL
 from mrafno.errors import CheckpointError, MrafnoError
 from mrafno.grids import Array, Grid, grids_of, relative_l2
 from mrafno.run.answers import untaken
-from mrafno.run.inputs import inputs_of, pool_of, stored_inputs
+from mrafno.run.inputs import inputs_of, number_of_candidates, stored_inputs
 from mrafno.run.known import Known
 from mrafno.run.notes import Notes, read_notes
 from mrafno.run.prices import prices
 from mrafno.run.progress import Progress, Standing, progress, standing
-from mrafno.run.recorder import pool_sizes
 from mrafno.run.spending import Count, check_count
 from mrafno.run.state import QueryRecord, RunState
 from mrafno.run.status import Status, read_status
@@ -181,9 +179,7 @@ class RunReader(Known):
     @property
     def pool(self) -> int:
         """How many candidates the run chooses from: a task with few inputs has fewer than the settings ask for."""
-        sizes = pool_sizes(self.state)
-        initial, endless = len(sizes.initial_levels(len(self.grids))), sizes.pool or ENDLESS_POOL
-        return pool_of(self.state, initial, sizes.test, endless)
+        return number_of_candidates(self.state)
 
     # Arrays.
 

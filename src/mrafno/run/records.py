@@ -2,18 +2,25 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from mrafno.analysis.estimate import Estimate
 from mrafno.errors import printable
 from mrafno.run.spending import Count, Spent
 from mrafno.storage.arrays import ArrayFile
 
+#: Names that version 0.1 wrote into "trained" events.
+_EARLIER_NAMES = {
+    "held_in_error": "out_of_fold_error",
+    "held_in_bound": "out_of_fold_bound",
+    "surprises": "prequential_errors",
+}
+
 Kind = Literal["initial", "pool", "test"]
 Status = Literal["running", "told", "failed", "abandoned", "expired"]
 
 
-@dataclass
+@dataclass(slots=True)
 class QueryRecord:
     """A query and what became of it.
 
@@ -85,6 +92,22 @@ class Training:
     kind: Literal["scratch", "refit", "update"] = "refit"
     estimate: Estimate | None = None
     best: int | None = None
+
+    @classmethod
+    def recorded(cls, added: list[str], events: list[str], *, first: bool, **data: Any) -> Self:
+        """A fit as its event has it, also one of an earlier version.
+
+        Args:
+            first: whether it is the first one of its run.
+        """
+        data = {_EARLIER_NAMES.get(name, name): value for name, value in data.items()}
+        if "kind" not in data:  # version 0.1
+            update, from_scratch = data.pop("brief", False), data.pop("anew", first)
+            data["kind"] = "update" if update else "scratch" if from_scratch else "refit"
+        data.pop("out_of_fold_bound", None)  # version 0.2
+        estimate = data.pop("estimate", None)
+        data["estimate"] = None if estimate is None else Estimate(**estimate)
+        return cls(added=tuple(added), events=tuple(events), **data)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from mrafno.errors import LedgerError, MrafnoError
 from mrafno.run.check import Damage, Examination, check_run
-from mrafno.run.inputs import stored_inputs
+from mrafno.run.inputs import own_candidates, stored_inputs
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
 from mrafno.run.state import QueryRecord
@@ -42,6 +42,7 @@ class Repair:
         unusable: queries whose inputs were damaged and could not be made again.
         dropped: events that were taken out of the ledger.
         inputs: whether the inputs of the run are to be drawn again.
+        candidates: how many candidates that were added and not used are lost: the run goes on without them.
     """
 
     kept: Path | None = None
@@ -50,6 +51,7 @@ class Repair:
     unusable: tuple[str, ...] = ()
     dropped: int = 0
     inputs: bool = False
+    candidates: int = 0
 
 
 @dataclass
@@ -58,6 +60,8 @@ class _Outcome:
     again: set[str] = field(default_factory=set)
     unusable: dict[str, list[str]] = field(default_factory=dict)
     inputs: bool = False
+    checksums: bool = False
+    candidates: int = 0
 
 
 def repair_run(folder: Path | str, task: Task | None = None, *, watch: Callable[[float], None] | None = None) -> Repair:
@@ -84,9 +88,9 @@ def repair_run(folder: Path | str, task: Task | None = None, *, watch: Callable[
     with Ledger.open(folder, write=True) as ledger:
         recorder = Recorder(ledger)
         outcome = _Outcome()
+        _give_up_candidates(recorder, found, place, outcome)
         session = _session(recorder, task)
-        if recorder.state.inputs is not None and recorder.state.inputs.file in {d.place for d in found.of("inputs")}:
-            _mend_inputs(recorder, session, place, outcome)
+        _mend_inputs(recorder, session, {damage.place for damage in found.of("inputs")}, place, outcome)
         for damage in found.of("arrays"):
             assert damage.query is not None
             if damage.query in recorder.state.queries:
@@ -102,6 +106,7 @@ def repair_run(folder: Path | str, task: Task | None = None, *, watch: Callable[
             again=sorted(outcome.again),
             unusable=outcome.unusable,
             inputs=outcome.inputs,
+            checksums=outcome.checksums,
             next_query=_next_query(found),
             restored=outcome.restored,
             dropped=len(found.dropped) + _lost(found),
@@ -115,6 +120,7 @@ def repair_run(folder: Path | str, task: Task | None = None, *, watch: Callable[
         tuple(sorted(outcome.unusable)),
         len(found.dropped) + _lost(found),
         outcome.inputs,
+        outcome.candidates,
     )
 
 
@@ -170,19 +176,39 @@ def _session(recorder: Recorder, task: Task | None) -> Session | None:
         return None
 
 
-def _mend_inputs(recorder: Recorder, session: Session | None, place: Path, outcome: _Outcome) -> None:
-    """Draw the run's inputs again where its task is given; else they are drawn when it is."""
-    folder, array = recorder.ledger.folder, recorder.state.inputs
-    assert array is not None
-    _keep_bytes(folder, array, place / Path(array.file).name)
-    content = None
-    with contextlib.suppress(MrafnoError):  # a task with other inputs, or with too few
-        content = None if session is None else to_npy(np.asarray(session.store.drawn()))
-    if content is not None and sha256(content) == array.sha256:
-        replace_bytes(folder, array, content)
-        outcome.restored.append("inputs")
-    else:
-        outcome.inputs = True
+def _give_up_candidates(recorder: Recorder, found: Examination, place: Path, outcome: _Outcome) -> None:
+    """Go on without candidates that were added, and that nobody has any more. What was asked has inputs of its own."""
+    damaged = {damage.place: damage for damage in found.of("candidates")}
+    first = own_candidates(recorder.state)
+    for number, array in enumerate(recorder.state.added):
+        rows = range(first, first + array.shape[0])
+        first = rows.stop
+        if array.file in damaged:
+            outcome.candidates += len(set(rows) - recorder.state.used_rows("pool"))
+            _move(damaged[array.file], place)
+            recorder.record("candidates_lost", number=number, first=rows.start)
+
+
+def _mend_inputs(
+    recorder: Recorder, session: Session | None, damaged: set[str], place: Path, outcome: _Outcome
+) -> None:
+    """Make the run's inputs again, and what is kept beside them, if its task is given; else it is done when it is."""
+    folder, state = recorder.ledger.folder, recorder.state
+    for name, array in (("inputs", state.inputs), ("available", state.available), ("checksums", state.checksums)):
+        if array is None or array.file not in damaged:
+            continue
+        _keep_bytes(folder, array, place / Path(array.file).name)
+        content = None
+        with contextlib.suppress(MrafnoError):  # a task with other inputs, or with too few
+            values = None if session is None else session.store.made_again(name)
+            content = None if values is None else to_npy(np.asarray(values))
+        if content is not None and sha256(content) == array.sha256:
+            replace_bytes(folder, array, content)
+            outcome.restored.append(name)
+        elif name == "checksums":
+            outcome.checksums = True
+        else:
+            outcome.inputs = True
 
 
 def _mend_array(recorder: Recorder, session: Session | None, damage: Damage, place: Path, outcome: _Outcome) -> None:

@@ -194,7 +194,7 @@ class Session:
         price = checked_measure(f"the cost of {id}", cost)
         duration = checked_measure(f"the seconds of {id}", seconds)
         values = checked_output(self.task, query, output)
-        first = self.state.duplicate_queries(query, "told")
+        first = self.state.queries.duplicates(query, "told")
         [file] = self.recorder.ledger.pack_arrays([values])
         data: dict[str, Any] = {"id": id, "output": file.as_json(), "seconds": duration}
         data["cost"] = self._cost(query, duration) if price is None else price
@@ -203,7 +203,7 @@ class Session:
         if message is not None:
             data["message"] = message
         self.recorder.record("told", **data)
-        for duplicate in self.state.duplicate_queries(query, "running"):
+        for duplicate in self.state.queries.duplicates(query, "running"):
             self.abandon(duplicate.id, f"{id} answered the same simulation")
 
     def fail(

@@ -3,7 +3,7 @@
 Everything that looks at a run reads this and nothing else; only :mod:`mrafno.run.recorder` writes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,12 +22,8 @@ from mrafno.storage.lock import LockState
 
 __all__ = ["Evaluation", "Kind", "QueryRecord", "RunState", "Status", "Training"]
 
-#: Names that version 0.1 wrote into "trained" events.
-_EARLIER_NAMES = {
-    "held_in_error": "out_of_fold_error",
-    "held_in_bound": "out_of_fold_bound",
-    "surprises": "prequential_errors",
-}
+#: Rows of one array of candidates; a ledger that says more was not written by a run.
+_MOST_ROWS = 10_000_000
 
 
 @dataclass
@@ -53,6 +49,8 @@ class RunState:
     #: How many candidates the run began with, where it was recorded, and those that were added.
     pool: int | None = None
     added: list[ArrayFile] = field(default_factory=list)
+    #: Which of these were damaged: their candidates are not to be asked for.
+    lost_added: set[int] = field(default_factory=set)
     #: Those that were there before, if they were damaged: the task must draw the same again.
     damaged_inputs: ArrayFile | None = None
     queries: QueryBook = field(default_factory=QueryBook)
@@ -76,7 +74,6 @@ class RunState:
     stopped: str | None = None
     last: float = 0.0
     spending: Spending = field(default_factory=Spending)
-    _measured_steps: set[int] = field(default_factory=set)
 
     @staticmethod
     def of(events: Iterable[Event]) -> "RunState":
@@ -105,6 +102,7 @@ class RunState:
         self.created = at
         self.task, self.method, self.seed = printable_values(data["task"]), printable(data["method"]), data["seed"]
         self.settings = RunSettings.recorded(data["settings"])
+        self.queries.allow(self.settings.retries)
         self.given = tuple(data.get("given", ()))
         self.own_method = data.get("own_method")
 
@@ -127,6 +125,13 @@ class RunState:
     def _candidates(self, at: float, *, inputs: dict[str, Any]) -> None:
         del at
         self.added.append(ArrayFile.from_json(inputs))
+
+    def _candidates_lost(self, at: float, *, number: int, first: int) -> None:
+        del at
+        if not 0 <= number < len(self.added) or self.added[number].shape[0] > _MOST_ROWS:
+            raise ValueError(f"added candidates number {number}")
+        self.lost_added.add(number)
+        self.queries.lose(range(first, first + self.added[number].shape[0]))
 
     def _imported(self, at: float, *, examples: list[dict[str, Any]]) -> None:
         for values in examples:
@@ -187,16 +192,9 @@ class RunState:
         self.queries.change(id, status)
         self.spending.add(query)
 
-    def _trained(self, at: float, *, added: list[str], events: list[str], **data: Any) -> None:
+    def _trained(self, at: float, *, added: list[str], **data: Any) -> None:
         del at
-        data = {_EARLIER_NAMES.get(name, name): value for name, value in data.items()}
-        if "kind" not in data:  # version 0.1
-            update, from_scratch = data.pop("brief", False), data.pop("anew", not self.trainings)
-            data["kind"] = "update" if update else "scratch" if from_scratch else "refit"
-        data.pop("out_of_fold_bound", None)  # version 0.2
-        estimate = data.pop("estimate", None)
-        data["estimate"] = None if estimate is None else Estimate(**estimate)
-        self.trainings.append(Training(added=tuple(added), events=tuple(events), **data))
+        self.trainings.append(Training.recorded(added, first=not self.trainings, **data))
         self.trained_on += added
         self.queries.train(added)
         if self.trainings[-1].kind != "update":
@@ -206,7 +204,6 @@ class RunState:
         del at
         self.evaluations.append(Evaluation(**data, spent=self.spent))
         self.measured = len(self.trainings)
-        self._measured_steps.add(self.evaluations[-1].step)
 
     def _lost(self, at: float, *, id: str) -> None:
         del at
@@ -237,6 +234,7 @@ class RunState:
         unusable: dict[str, list[str]],
         inputs: bool,
         next_query: int,
+        checksums: bool = False,
         **about: Any,
     ) -> None:
         del about
@@ -262,7 +260,10 @@ class RunState:
         whole = max((number for number, fit in enumerate(self.trainings, 1) if fit.kind != "update"), default=0)
         self.trained_at_refit = sum(len(training.added) for training in self.trainings[:whole])
         if inputs:
-            self.damaged_inputs, self.inputs = self.inputs, None
+            # All that is recorded of them is recorded again.
+            self.damaged_inputs, self.inputs, self.source, self.available = self.inputs, None, None, None
+        if checksums:
+            self.checksums = None
         self.next_query = max(self.next_query, next_query)
 
     # Questions.
@@ -270,10 +271,6 @@ class RunState:
     def imported(self, level: int) -> list[QueryRecord]:
         """Examples of a level that the run was given at its beginning."""
         return [q for q in self.queries.values() if q.imported and q.level == level]
-
-    def duplicate_queries(self, query: QueryRecord, *statuses: Status) -> list[QueryRecord]:
-        """Other queries for the same simulation with one of these statuses: a lease ended, and it was asked again."""
-        return self.queries.duplicates(query, *statuses)
 
     def of_kind(self, kind: Kind, *statuses: Status) -> list[QueryRecord]:
         """Queries of a kind with one of these statuses (any, if none is given), as they were asked."""
@@ -308,12 +305,12 @@ class RunState:
         """What the chosen examples have cost; :attr:`spent` has everything."""
         return self.spent.chosen
 
-    def used_rows(self, kind: Kind) -> set[int]:
+    def used_rows(self, kind: Kind) -> Set[int]:
         """Inputs of a kind that are not to be asked for: answered, running, abandoned, or failed too often.
 
-        Candidates that initial examples have are used too.
+        Candidates that initial examples have are used too. The set changes with the state.
         """
-        return self.queries.used_rows(kind, self.settings.retries)
+        return self.queries.used_rows(kind)
 
     @property
     def not_trained_on(self) -> list[QueryRecord]:
@@ -369,14 +366,17 @@ class RunState:
     @property
     def due(self) -> bool:
         """Whether it is time to measure; a batch may have stepped over the very step at which it was."""
-        last = max(self._measured_steps, default=-1)
         steps = self.settings.evaluate
-        return self.step // steps > last // steps and self.queries.number("test", "told") > 0
+        return self.step // steps > self._measured_step // steps and self.queries.number("test", "told") > 0
 
     @property
     def outdated(self) -> bool:
         """Whether examples were observed or trained on since the last evaluation."""
-        return self.measured < len(self.trainings) or self.step not in self._measured_steps
+        return self.measured < len(self.trainings) or self.step != self._measured_step
+
+    @property
+    def _measured_step(self) -> int:
+        return self.evaluations[-1].step if self.evaluations else -1
 
     def activity(self, lock: LockState = "free") -> str:
         """In a word or two, what the run is doing, as its ledger and its lock tell."""
