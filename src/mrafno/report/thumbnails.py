@@ -13,7 +13,6 @@ from plotly.colors import get_colorscale, unlabel_rgb, validate_colors
 
 from mrafno.grids import Array
 from mrafno.plot.axes import Axes
-from mrafno.plot.style import BLUE
 from mrafno.report.html import Html
 
 #: Most points per axis of a thumbnail, and its longer side in pixels.
@@ -66,8 +65,7 @@ def _line(heights: Array, label: str) -> Html:
     )
     return Html(
         f'<svg viewBox="0 0 72 72" role="img" aria-label="{label}"><title>{label}</title>'
-        f'<rect width="72" height="72" fill="#f4f4f4"/>'
-        f'<polyline points="{points}" fill="none" stroke="{BLUE}" stroke-width="1.5"/></svg>'
+        f'<rect width="72" height="72"/><polyline points="{points}"/></svg>'
     )
 
 
