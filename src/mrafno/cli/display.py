@@ -153,7 +153,7 @@ class Display(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:  # noqa: B027 (a display of lines has nothing to stop)
         """Stop showing."""
 
     def warn(self, text: str) -> None:
@@ -164,7 +164,7 @@ class Display(abc.ABC):
     def finish(self, outcome: str, reason: str) -> None:
         """Show the end: ``done``, ``interrupted`` or ``failed``, and why."""
 
-    def _announce(self, text: str) -> None:
+    def _announce(self, text: str) -> None:  # noqa: B027 (not every display announces)
         """Say how long a fit will take."""
 
     def phase_left(self) -> float | None:

@@ -76,7 +76,7 @@ class Panel:
     @property
     def is_map(self) -> bool:
         """Whether it is a map."""
-        return self.axes.grid.dim > 1
+        return self.axes.is_map
 
     def traces(self, frame: Frame) -> list[Any]:
         """What a frame shows."""

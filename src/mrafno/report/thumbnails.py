@@ -36,7 +36,7 @@ def thumbnail(axes: Axes, values: Array, low: float, high: float, label: str, *,
     picture = picture[np.ix_(*(_nearest(x) for x in axes.shown))]
     span = high - low if high > low else 1.0
     heights = np.clip((picture - low) / span, 0.0, 1.0)
-    if heights.ndim == 1:
+    if not axes.is_map:
         return _line(heights, label)
     # An image starts at the top left, a function at the bottom left, with its second axis upwards.
     numbers = np.round(255 * heights.T[::-1]).astype(np.uint8)

@@ -17,7 +17,7 @@ import numpy as np
 
 from mrafno.errors import LedgerError, MrafnoError
 from mrafno.run.check import Damage, Examination, check_run
-from mrafno.run.inputs import stored_inputs
+from mrafno.run.inputs import as_stored, stored_inputs
 from mrafno.run.recorder import Recorder
 from mrafno.run.session import Session
 from mrafno.run.state import QueryRecord
@@ -177,7 +177,8 @@ def _mend_inputs(recorder: Recorder, session: Session | None, place: Path, outco
     _keep_bytes(folder, array, place / Path(array.file).name)
     content = None
     with contextlib.suppress(MrafnoError):  # a task with other inputs, or with too few
-        content = None if session is None else to_npy(np.asarray(session.store.drawn()))
+        if session is not None:
+            content = to_npy(np.asarray(as_stored(session.store.drawn(), session.task, array)))
     if content is not None and sha256(content) == array.sha256:
         replace_bytes(folder, array, content)
         outcome.restored.append("inputs")
