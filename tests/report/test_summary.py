@@ -58,8 +58,9 @@ def test_a_run_that_was_never_measured(tmp_path):
     assert "0 further simulations" in paragraph(reader)
 
 
-def test_warnings_are_before_the_numbers(run):
-    with Ledger.open(run) as ledger:
+def test_warnings_are_before_the_numbers(tmp_path):
+    run = made_run(tmp_path / "run")
+    with Ledger.open(run, write=True) as ledger:
         ledger.append("warned", about="made", text="too <few> test examples")
     _, _, content = summary_section(RunReader(run))
     warnings, numbers, *_ = (part.markup for part in content.contents)
