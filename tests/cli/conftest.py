@@ -37,6 +37,11 @@ TINY = [
     *("--pool", "12", "--initial", "3", "--test", "4", "--members", "2", "--iterations", "3", "--evaluate", "2"),
     *("--setting", "update_every=10"),
 ]
+#: What a run says when it begins with these settings, on stderr.
+PART = (
+    "warning: tiny: of 40 inputs 6 are initial and 4 test examples; of the other 30 the setting pool=12 keeps 12 as "
+    "candidates. Leave pool out to keep all.\n"
+)
 
 
 def mrafno(*arguments, **environment):

@@ -11,6 +11,7 @@ from rich.console import Console
 from mrafno.analysis.estimate import Estimate
 from mrafno.cli import display
 from mrafno.cli.display import JsonDisplay, LineDisplay, LiveDisplay, Snapshot
+from mrafno.run.fit_time import FitAhead
 from mrafno.run.progress import progress
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Spent
@@ -198,31 +199,55 @@ def test_json_lines(story):
     assert last == {**first, "event": "ended", "outcome": "done", "reason": "finished"}
 
 
-def test_a_long_fit_is_announced_once_after_its_first_iterations(story, clock):
-    file = io.StringIO()
-    lines = LineDisplay(story, {"steps": 4}, file)
-    lines("training", None)
+def watched(story, *fits):
+    """A display on lines, the fits that it is to show, and what it prints."""
+    file, going_on = io.StringIO(), list(fits)
+    return LineDisplay(story, {"steps": 4}, file, ahead=lambda: going_on[0]), going_on, file
+
+
+def test_a_long_fit_is_announced_before_it_starts_where_its_time_is_known(story, clock):
+    lines, going_on, file = watched(story, FitAhead(4, 31, 200.0), FitAhead(5, 32, 9.0))
+    lines("training", 0.0)
+    assert file.getvalue() == "fit 4 on 31 examples: about 3 min 20 s\n"
     clock.now += 2
     lines("training", 0.01)
-    clock.now += 1
+    clock.now += 2
     lines("training", 0.02)
-    assert file.getvalue() == "fit 4 on 5 examples: about 3 min 18 s\n"
+    del going_on[0]
     lines("training", 0.0)  # the next fit, which is short
     clock.now += 2
     lines("training", 0.5)
     assert file.getvalue().count("fit ") == 1
 
 
-def test_the_time_of_a_fit_counts_from_its_first_report(story, clock):
-    """Training says nothing before its first iteration is over."""
-    file = io.StringIO()
-    lines = LineDisplay(story, {"steps": 4}, file)
+def test_the_first_fit_is_announced_after_its_first_iterations(story, clock):
+    """Its first iteration is slower than the others, and does not count."""
+    lines, _, file = watched(story, FitAhead(1, 5))
     lines("simulating", None)
     clock.now += 50
-    lines("training", 0.01)
+    lines("training", 0.0)
     clock.now += 4
-    lines("training", 0.05)
-    assert file.getvalue().splitlines()[1:] == ["fit 4 on 5 examples: about 1 min 35 s"]
+    lines("training", 0.01)
+    assert "fit" not in file.getvalue()
+    clock.now += 1
+    lines("training", 0.02)
+    assert file.getvalue().splitlines()[1:] == ["fit 1 on 5 examples: about 1 min 38 s"]
+
+
+def test_a_fit_that_takes_longer_than_was_said_is_announced_again(story, clock):
+    lines, _, file = watched(story, FitAhead(4, 31, 20.0))
+    lines("training", 0.0)
+    clock.now += 1
+    lines("training", 0.01)
+    clock.now += 1
+    lines("training", 0.02)
+    assert file.getvalue().splitlines() == [
+        "fit 4 on 31 examples: about 20 s",
+        "fit 4 on 31 examples: about 1 min 38 s, longer than expected",
+    ]
+    clock.now += 1
+    lines("training", 0.03)
+    assert len(file.getvalue().splitlines()) == 2
 
 
 def drawn(live, width=100):
@@ -232,8 +257,14 @@ def drawn(live, width=100):
 
 
 def test_the_live_block(story, clock):
-    live = LiveDisplay(story, {"steps": 4, "target": 0.1}, Console(file=io.StringIO(), force_terminal=True))
-    live.phase, live.done, live.since = "training", 0.5, clock.now - 5
+    console = Console(file=io.StringIO(), force_terminal=True)
+    live = LiveDisplay(story, {"steps": 4, "target": 0.1}, console, ahead=lambda: FitAhead(4, 5))
+    live("training", 0.0)
+    clock.now += 1
+    live("training", 0.1)
+    clock.now += 4
+    live("training", 0.5)
+    live._live.stop()
     assert drawn(live) == [
         "run       tiny, mra-u, seed 3",
         "step      1 of 4",
@@ -244,9 +275,9 @@ def test_the_live_block(story, clock):
         "now       training 50 % (fit 4 on 5 examples, about 5 s)",
         "          " + "━" * 15,  # a quarter of the steps
     ]
-    clock.now += 6
+    clock.now += 2
     story.tells("q3", 1.0)
-    assert drawn(live)[6] == "now       training 50 % (fit 4 on 6 examples, about 11 s), about 12 s left"
+    assert drawn(live)[6] == "now       training 50 % (fit 4 on 5 examples, about 3 s), about 14 s left"
 
 
 def test_the_live_block_fits_a_narrow_terminal(story, clock):

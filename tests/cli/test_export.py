@@ -112,7 +112,7 @@ def test_exported_files(original, tmp_path):
     np.testing.assert_allclose(mean, expected.mean, atol=1e-5 * np.abs(expected.mean).max())
     np.testing.assert_allclose(std, expected.std, rtol=1e-4)
     about = session.get_modelmeta().custom_metadata_map
-    assert (about["mrafno.task"], about["mrafno.method"], about["mrafno.seed"]) == ("tiny", "mra-uhat", "0")
+    assert (about["mrafno.task"], about["mrafno.method"], about["mrafno.seed"]) == ("tiny", "mra-auto", "0")
     with h5py.File(hdf5) as file:
         assert len(file["level-0/tensor"]) + len(file["level-1/tensor"]) == 6 + 4
 

@@ -85,6 +85,25 @@ def test_unexpected_errors_are_one_paragraph(broken):
     assert isinstance(run("--debug", "tasks").exception, ValueError)
 
 
+def test_warnings_are_printed_without_a_line_of_code(tmp_path):
+    """In a process of its own: pytest has its own way with warnings."""
+    (tmp_path / "own.py").write_text(
+        "import warnings\nimport numpy as np\nfrom mrafno import FunctionTask\n"
+        "warnings.warn('an older interface', UserWarning)\n"
+        "task = FunctionTask(lambda f, level: f, np.random.default_rng(0).normal(size=(30, 1, 9)), (5, 9), (1, 2))\n"
+    )
+    arguments = ["create", "own.py:task", "--out", "run", "--pool", "5", "--initial", "2", "--test", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mrafno", *arguments], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    first, *_, last = done.stderr.splitlines()
+    assert first.endswith("own.py:4: UserWarning: an older interface")  # Python's own, of the person's code
+    assert last == (
+        "warning: function: of 30 inputs 4 are initial and 2 test examples; of the other 24 the setting pool=5 keeps 5 "
+        "as candidates. Leave pool out to keep all."
+    )
+
+
 def test_ctrl_c_outside_of_a_run(broken):
     broken(KeyboardInterrupt())
     result = run("tasks")

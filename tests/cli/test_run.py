@@ -7,7 +7,7 @@ import pytest
 
 from mrafno.run.outcome import Outcome
 from mrafno.run.spending import Spent
-from tests.cli.conftest import TINY, mrafno, shown, write_solver
+from tests.cli.conftest import PART, TINY, mrafno, shown, write_solver
 
 LINE = (
     r"step {step} of 4; cost [0-9.]+; error 0\.[0-9]{{2,6}}(, by its own estimate 0\.[0-9]{{2,6}})?; "
@@ -23,7 +23,7 @@ def test_a_run_prints_a_line_for_every_measurement(original):
     for line, step in zip(lines, (0, 2, 4), strict=False):
         assert re.fullmatch(LINE.format(step=step), line), line
     assert lines[3] == "finished 4 steps"
-    assert original[1].stderr == ""
+    assert original[1].stderr == PART
 
 
 def test_settings_and_call_are_in_the_folder(original):
@@ -164,13 +164,13 @@ def test_flags_become_arguments_of_the_run(solver, tmp_path, monkeypatch):
     result, made, _ = flags(
         "--workers", 3, "--async", "--limit", 5, "--isolate", "--memory", 2, "--max-failure-rate", 0.25
     )
-    assert (made.func, made.args, result.stderr) == (process_pool, (3,), "")
+    assert (made.func, made.args, result.stderr) == (process_pool, (3,), PART)
     names = ("workers", "asynchronous", "limit", "isolate", "memory", "max_failure_rate")
     assert [got[name] for name in names] == [3, True, 5.0, True, 2_000_000_000, 0.25]
 
     result, made, folder = flags("--workers", 3, "--batch", 2)
     assert result.stderr == (
-        "note: with --batch 2 and without --async, at most 2 of 3 workers simulate at a time after the initial "
+        f"{PART}note: with --batch 2 and without --async, at most 2 of 3 workers simulate at a time after the initial "
         "examples.\n"
     )
     assert [got[name] for name in names] == [3, False, None, False, None, 0.5]
@@ -201,7 +201,7 @@ def test_too_many_failures_have_their_own_exit_code_and_the_run_can_be_resumed(s
     result = mrafno("run", f"{solver}:task", "--out", folder, *TINY, "--steps", 2, TINY_FAILS="1")
     assert result.exit_code == 3
     assert result.stderr == (
-        f"error: run {folder}: 5 simulations failed, 100 % of all, more than 50 %. The last reason: tiny: the "
+        f"{PART}error: run {folder}: 5 simulations failed, 100 % of all, more than 50 %. The last reason: tiny: the "
         f"simulator, given shape (1, 17) on level 1, raised ValueError ({solver.name}:15): no convergence. "
         "Everything is kept: correct the simulator and resume.\n"
     )

@@ -81,6 +81,16 @@ def test_a_map_is_drawn_to_scale():
     assert single.layout.yaxis.scaleanchor == "x"
 
 
+@pytest.mark.parametrize("shape", [(9,), (4, 8), (4, 6, 5)])
+def test_panels_of_a_row_have_one_size(shape):
+    """Whatever is below them: a legend, a colour bar with long labels, or nothing."""
+    axes, panels, (found, start) = example(shape)
+    layouts = [figure.layout for _, figure in separate(panels, found, start)]
+    assert len({layout.height for layout in layouts}) == 1
+    assert len({layout.margin.b for layout in layouts}) == 1
+    assert all((layout.meta or {}).get("ratio") == (axes.ratio if len(shape) > 1 else None) for layout in layouts)
+
+
 def test_limits_of_curves_hold_for_all_frames():
     _, panels, (found, _) = example((9,), 3)
     low, high = panels[1].span

@@ -5,6 +5,7 @@ import pytest
 from mrafno.report import write_report
 from mrafno.report.summary import following, learnt, paid, paragraph, summary_section, sure
 from mrafno.run import Run, RunReader
+from mrafno.storage.ledger import Ledger
 from tests.made_runs import made_run
 
 
@@ -55,6 +56,16 @@ def test_a_run_that_was_never_measured(tmp_path):
     assert "No error is known yet." in learnt(reader)
     assert summary_section(reader)[0] == "Summary"
     assert "0 further simulations" in paragraph(reader)
+
+
+def test_warnings_are_before_the_numbers(tmp_path):
+    run = made_run(tmp_path / "run")
+    with Ledger.open(run, write=True) as ledger:
+        ledger.append("warned", about="made", text="too <few> test examples")
+    _, _, content = summary_section(RunReader(run))
+    warnings, numbers, *_ = (part.markup for part in content.contents)
+    assert "<strong>Warning:</strong> too &lt;few&gt; test examples" in warnings
+    assert "<dt>Error</dt>" in numbers
 
 
 def test_the_summary_comes_first_and_can_be_copied(run, tmp_path):

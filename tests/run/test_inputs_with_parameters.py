@@ -1,6 +1,7 @@
 """Runs of simulators with parameters, from the first query to predictions, files and exports."""
 
 import json
+import tracemalloc
 
 import h5py
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 from mrafno.errors import TaskError
 from mrafno.export import export_hdf5, export_onnx
 from mrafno.run import Run
+from mrafno.run.inputs import as_stored, inputs_of
 from mrafno.run.reader import RunReader
 from mrafno.surrogate import Surrogate
 from mrafno.tasks import FunctionTask
+from mrafno.tasks.rows import DrawnRows
 from mrafno.tasks.table import TableTask
 from tests import runs
 from tests.cli.conftest import mrafno
@@ -166,3 +169,67 @@ def test_a_run_from_the_table_of_a_run(made, tmp_path):
     query = next(q for q in reader.state.of_kind("initial", "told") if q.level == 1)
     f = reader.input(query)[None]
     np.testing.assert_array_equal(table.solve(f, 1)[0], reader.output(query))
+
+
+CUBE = (32, 32, 32)
+
+
+def cube(n):
+    """n inputs of two parameters each on a grid of 32,768 points."""
+    values = np.random.default_rng(1).uniform(1, 2, (n, 2))
+    shapes = ((4, 4, 4), CUBE)
+    return FunctionTask(
+        lambda p, level: np.full(shapes[level], p[0]), parameters=values, resolutions=shapes, costs=(1, 9)
+    )
+
+
+def test_a_pool_of_parameters_takes_memory_for_the_numbers_only(tmp_path):
+    """On the whole grid the inputs would take 262 MB; one block of them is in memory at a time."""
+    n, whole = 500, 500 * 2 * 32**3 * 8
+    tracemalloc.start()
+    task = cube(n)
+    constructed = tracemalloc.get_traced_memory()[1]
+    with runs.create(tmp_path / "run", "mra-auto", task, iterations=2, pool=None, initial=2, test=2) as run:
+        run.advance(steps=1)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        pool, scored = run.inputs.pool, run.chooser._scored()
+        assert len(pool) == n - 6
+    assert constructed < 1_000_000
+    assert peak < whole / 2
+    assert pool.values.nbytes == (n - 6) * 2 * 8
+    assert sum(part.values.nbytes for part in scored.parts if not isinstance(part, np.ndarray)) == (n - 6) * 2 * 8
+    assert (tmp_path / "run" / "arrays" / "inputs.npy").stat().st_size < 10_000
+    with Run.open(tmp_path / "run", task, write=False) as again:
+        np.testing.assert_array_equal(again.inputs.pool[[3, 400]], pool[[3, 400]])
+        assert again.inputs.pool.values.nbytes == (n - 6) * 2 * 8
+
+
+def test_functions_and_parameters_of_a_large_pool_are_not_copied_together(monkeypatch):
+    small = both()
+    monkeypatch.setattr("mrafno.tasks.candidates._MOST_NUMBERS", 10)
+    large = both()
+    assert isinstance(large.inputs, DrawnRows)
+    assert (large.digest.sha256, large.log_parameters) == (small.digest.sha256, small.log_parameters)
+    np.testing.assert_array_equal(large.sample(30, seed=4), small.sample(30, seed=4))
+
+
+def test_parameters_are_added_to_a_pool_and_read_from_another_versions_file(tmp_path):
+    task, more = only(), only().join(None, {"nu": [0.3, 0.4], "shift": [5.0, 6.0]})
+    with runs.create(tmp_path / "run", task=task, pool=None) as run:
+        n = len(run.inputs.pool)
+        run.add_candidates(more)
+        np.testing.assert_array_equal(run.inputs.pool[n:], more)
+        before, [added] = run.inputs.pool[:], run.state.added
+        assert added.shape == (2, 2, 1)
+    with Run.open(tmp_path / "run", only()) as run:
+        np.testing.assert_array_equal(run.inputs.pool[:], before)
+    # Earlier versions wrote inputs on the whole grid.
+    with runs.create(tmp_path / "old", task=task, pool=None) as run:
+        state, ledger = run.state, run.ledger
+        whole = ledger.write_array("inputs", np.asarray(run.session.store.drawn()))
+        state.inputs = whole
+        found = inputs_of(ledger, state, task)
+        np.testing.assert_array_equal(found.pool[:], before[:n])
+    with pytest.raises(TaskError, match="nu of input 1 is a parameter, but changes over the grid"):
+        as_stored(np.stack([more[0], more[1] + np.linspace(0, 1, 17)]), task)

@@ -23,6 +23,7 @@ from mrafno.errors import MrafnoError, MrafnoWarning, RunError
 if TYPE_CHECKING:
     from mrafno.cli.display import Display
     from mrafno.run import Run
+    from mrafno.run.fit_time import FitAhead
     from mrafno.run.spending import Count
     from mrafno.storage.ledger import Event
 
@@ -124,12 +125,15 @@ def _display(run: "Run", goals: Mapping[str, float], count: "Count", as_json: bo
 
     from mrafno.cli.display import JsonDisplay, LineDisplay, LiveDisplay
 
+    def ahead() -> "FitAhead | None":
+        return run.trainer.ahead
+
     if as_json:
-        return JsonDisplay(run, goals, stdout, count)
+        return JsonDisplay(run, goals, stdout, count, ahead=ahead)
     console = Console()
     if sys.stdout.isatty() and not console.is_dumb_terminal:
-        return LiveDisplay(run, goals, console, count)
-    return LineDisplay(run, goals, stdout, count)
+        return LiveDisplay(run, goals, console, count, ahead=ahead)
+    return LineDisplay(run, goals, stdout, count, ahead=ahead)
 
 
 @contextlib.contextmanager

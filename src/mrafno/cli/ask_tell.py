@@ -60,6 +60,7 @@ def ask(
 
     from mrafno.errors import LedgerError
     from mrafno.run import Run
+    from mrafno.run.fit_time import row
     from mrafno.storage.files import make_folder
     from mrafno.storage.layout import ASKED
 
@@ -79,10 +80,12 @@ def ask(
             if again:
                 queries = run.undelivered(delivered=every)[:number]
             else:
-                training = "training {:.0f} %"
-                queries = run.ask(
-                    number, budget=budget, count=ways, watch=lambda done, *_: status.update(training.format(100 * done))
-                )
+
+                def show(done: float, *_: float) -> None:
+                    fit = " ".join(row(run.trainer.ahead).values())
+                    status.update(f"training {100 * done:.0f} % ({fit})")
+
+                queries = run.ask(number, budget=budget, count=ways, watch=show)
         typer.echo(json.dumps([_query_json(run, query, place) for query in queries], indent=2))
         sys.stdout.flush()
         run.session.deliver([query.id for query in queries])

@@ -7,7 +7,7 @@ import abc
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TextIO
 
@@ -19,14 +19,15 @@ from rich.text import Text
 
 from mrafno.errors import printable
 from mrafno.plot.text import duration, mesh_name
+from mrafno.run.fit_time import FitAhead
 from mrafno.run.progress import outlook, progress
 from mrafno.run.spending import Count, Spent
 from mrafno.run.state import RunState
 
 #: Seconds between plain lines; every measurement has a line of its own.
 _LINE_SECONDS = 10.0
-#: Fits that take longer are announced on a line of their own.
-_ANNOUNCED_SECONDS = 10.0
+#: Fits that take longer are announced on a line of their own, and again if they take so many times as long as was said.
+_ANNOUNCED_SECONDS, _LONGER = 10.0, 1.5
 
 
 class HasState(Protocol):
@@ -103,35 +104,56 @@ class Display(abc.ABC):
     Args:
         goals: steps, budget and target, where given.
         count: what costs have, see :mod:`mrafno.run.spending`.
+        ahead: returns the fit that is about to start or going on.
     """
 
-    def __init__(self, run: HasState, goals: Mapping[str, float], count: Count = "total") -> None:
-        self.run, self.goals, self.count = run, goals, count
+    def __init__(
+        self,
+        run: HasState,
+        goals: Mapping[str, float],
+        count: Count = "total",
+        *,
+        ahead: Callable[[], FitAhead | None] = lambda: None,
+    ) -> None:
+        self.run, self.goals, self.count, self.ahead = run, goals, count, ahead
         self.phase: str = "starting"
         self.done: float | None = None
         #: By the clock of the events, and by one that is never set back.
         self.began = time.time()
         self.started = self.since = time.monotonic()
-        self._announced, self._done_before = False, 0.0
+        self._clock, self._reported, self._done_before = self.started, self.started, 0.0
+        self._fit, self._announced = "", 0.0
+        self._expected: float | None = None
         self._evaluations_shown = len(run.state.evaluations)
 
     def __call__(self, phase: str, done: float | None = None) -> None:
         """Update, see :class:`mrafno.run.loop.Watcher`."""
-        if phase != self.phase or (done is not None and self.done is not None and done < self.done):
-            self.since, self._announced = time.monotonic(), False
-            # The clock starts with the first report of a phase, when some of it is done.
-            self._done_before = done or 0.0
-        self.phase, self.done = phase, done
-        if phase == "training" and not self._announced and (left := self.phase_left()) is not None:
-            self._announced = True
-            if left >= _ANNOUNCED_SECONDS:
-                self._announce(f"{self._fit()}: about {duration(left)}")
+        fit = self.ahead() if phase == "training" else None
+        name = str(fit or "")
+        if phase != self.phase or name != self._fit:
+            self.since, self._announced = time.monotonic(), 0.0
+            self._clock, self._done_before = self.since, done or 0.0
+        elif done and not self._done_before:
+            # The clock starts with the first iteration, which is slower than the others.
+            self._clock, self._done_before = time.monotonic(), done
+        self.phase, self.done, self._fit, self._reported = phase, done, name, time.monotonic()
+        self._expected = fit.seconds if fit else None
+        self._announce_if_long()
         self._show()
+
+    def _announce_if_long(self) -> None:
+        """Say how long a fit will take: before it starts, from the second one on; again if it is clearly longer."""
+        left = self.phase_left() if self._fit else None
+        if left is None or left < max(_ANNOUNCED_SECONDS, _LONGER * self._announced):
+            return
+        longer = ", longer than expected" if self._announced else ""
+        self._announced = left
+        self._announce(f"{self._fit}: about {duration(left)}{longer}")
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:  # noqa: B027 (a display of lines has nothing to stop)
         """Stop showing."""
 
     def warn(self, text: str) -> None:
@@ -142,19 +164,16 @@ class Display(abc.ABC):
     def finish(self, outcome: str, reason: str) -> None:
         """Show the end: ``done``, ``interrupted`` or ``failed``, and why."""
 
-    def _announce(self, text: str) -> None:
-        """Say how long a fit will take, which is known after its first iterations."""
-
-    def _fit(self) -> str:
-        state = self.run.state
-        examples = len(state.trained_on) + len(state.not_trained_on)
-        return f"fit {len(state.trainings) + 1} on {examples} examples"
+    def _announce(self, text: str) -> None:  # noqa: B027 (not every display announces)
+        """Say how long a fit will take."""
 
     def phase_left(self) -> float | None:
-        """Seconds until the phase ends, at its speed so far; None while that is not known."""
-        if self.done is None or self.done <= self._done_before:
-            return None
-        return (time.monotonic() - self.since) * (1 - self.done) / (self.done - self._done_before)
+        """Seconds until the phase ends, at its speed so far, or as expected before that is known; None if unknown."""
+        now = time.monotonic()
+        if not self.done or self.done <= self._done_before:
+            return None if self._expected is None else max(self._expected - (now - self.since), 0.0)
+        left = (self._reported - self._clock) * (1 - self.done) / (self.done - self._done_before)
+        return max(left - (now - self._reported), 0.0)
 
     @abc.abstractmethod
     def _show(self) -> None:
@@ -181,8 +200,10 @@ class Display(abc.ABC):
 class LiveDisplay(Display):
     """A block on a terminal, redrawn four times a second."""
 
-    def __init__(self, run: HasState, goals: Mapping[str, float], console: Console, count: Count = "total") -> None:
-        super().__init__(run, goals, count)
+    def __init__(
+        self, run: HasState, goals: Mapping[str, float], console: Console, count: Count = "total", **more: Any
+    ) -> None:
+        super().__init__(run, goals, count, **more)
         self._end = ""
         self._ahead: tuple[tuple[int, int], str | None] | None = None
         self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4)
@@ -247,7 +268,7 @@ class LiveDisplay(Display):
             return self._end
         time_left = self.time_left()
         fit_left = self.phase_left() if self.phase == "training" else None
-        soon = f" ({self._fit()}, about {duration(fit_left)})" if fit_left and fit_left >= 1 else ""
+        soon = f" ({self._fit}, about {duration(fit_left)})" if fit_left and fit_left >= 1 else ""
         return self.activity() + soon + (f", about {duration(time_left)} left" if time_left else "")
 
     def _share(self, now: Snapshot) -> float | None:
@@ -262,8 +283,10 @@ class LiveDisplay(Display):
 class LineDisplay(Display):
     """A line for every measurement, and one every ten seconds in between."""
 
-    def __init__(self, run: HasState, goals: Mapping[str, float], file: TextIO, count: Count = "total") -> None:
-        super().__init__(run, goals, count)
+    def __init__(
+        self, run: HasState, goals: Mapping[str, float], file: TextIO, count: Count = "total", **more: Any
+    ) -> None:
+        super().__init__(run, goals, count, **more)
         self._file, self._last = file, time.monotonic()
 
     def _announce(self, text: str) -> None:
@@ -304,8 +327,10 @@ class LineDisplay(Display):
 class JsonDisplay(Display):
     """One JSON object per line: for every measurement, and for the end."""
 
-    def __init__(self, run: HasState, goals: Mapping[str, float], file: TextIO, count: Count = "total") -> None:
-        super().__init__(run, goals, count)
+    def __init__(
+        self, run: HasState, goals: Mapping[str, float], file: TextIO, count: Count = "total", **more: Any
+    ) -> None:
+        super().__init__(run, goals, count, **more)
         self._file = file
 
     def _show(self) -> None:

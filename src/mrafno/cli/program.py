@@ -4,15 +4,18 @@ Exit codes: 0 done; 1 an error; 2 wrong usage; 3 too many simulations failed; 4 
 interrupted.
 """
 
+import contextlib
 import re
 import traceback
+import warnings
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from mrafno._version import __version__
-from mrafno.errors import FailuresError, MrafnoError, printable
+from mrafno.errors import FailuresError, MrafnoError, MrafnoWarning, printable
 
 #: Too many simulations failed.
 FAILURES = 3
@@ -54,7 +57,8 @@ class Commands(Group):
     def invoke(self, ctx: Any) -> Any:
         """Run a command and turn exceptions into exit codes."""
         try:
-            return super().invoke(ctx)
+            with _plain_warnings():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             print_stderr("interrupted.")
             raise typer.Exit(INTERRUPTED) from None
@@ -91,6 +95,22 @@ app = typer.Typer(
 def print_stderr(text: str) -> None:
     """Print a message on stderr."""
     typer.echo(printable(text), err=True)
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Print warnings of mrafno like errors, without the line of code that issued them."""
+    before = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, MrafnoWarning):
+            print_stderr(f"warning: {message}")
+        else:
+            before(message, category, *where, **more)
+
+    with warnings.catch_warnings(action="always", category=MrafnoWarning):
+        warnings.showwarning = show
+        yield
 
 
 def _print_version(wanted: bool) -> None:

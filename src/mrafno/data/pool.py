@@ -13,7 +13,7 @@ from mrafno.errors import MrafnoWarning, RunError
 from mrafno.grids import Array
 from mrafno.tasks.base import Task
 from mrafno.tasks.candidates import CandidateTask
-from mrafno.tasks.rows import DrawnRows, JoinedRows, Rows, SelectedRows, blocks, select
+from mrafno.tasks.rows import DrawnRows, JoinedRows, Rows, blocks, select
 
 #: Candidates of a task that can draw any number of inputs.
 ENDLESS_POOL = 990
@@ -186,7 +186,7 @@ def check_pool(task: Task, sizes: PoolSizes, inputs: RunInputs) -> None:
 
 def _part(f: Rows, start: int, stop: int) -> Rows:
     """Some rows that follow one another, of an array in memory a view."""
-    return f[start:stop] if isinstance(f, np.ndarray) else SelectedRows(f, np.arange(start, min(stop, len(f))))
+    return f[start:stop] if isinstance(f, np.ndarray) else select(f, np.arange(start, min(stop, len(f))))
 
 
 def _among(f: Rows, imported: Sequence[Array], task: Task) -> NDArray[np.bool_]:

@@ -58,10 +58,15 @@ class Axes:
         return [escape(f"{name} ({unit})" if unit else name) for name, unit in self._named]
 
     @property
+    def is_map(self) -> bool:
+        """Whether a picture of a field is a map; else it is a curve."""
+        return self.grid.dim > 1
+
+    @property
     def ratio(self) -> float | None:
         """Height of a map over its width, if its axes have the same unit and lengths that can be drawn to scale."""
         (name, unit), (other, other_unit), *_ = [*self._named, ("", "")]
-        if self.grid.dim < 2 or unit != other_unit or {name.lower(), other.lower()} & {*_TIMES}:
+        if not self.is_map or unit != other_unit or {name.lower(), other.lower()} & {*_TIMES}:
             return None
         width, height = (float(x[-1] - x[0]) * len(x) / (len(x) - 1) for x in self.grid.coordinates[:2])
         return height / width if 1 / _LONGEST <= height / width <= _LONGEST else None

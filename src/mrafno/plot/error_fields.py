@@ -20,7 +20,7 @@ def error_fields_figure(
     for label, error in errors.items():
         layer = Layer(axes, error, label, {"color": styles[label].colour}, fill="tozeroy")
         panels.append(Panel(titles[label], (layer,), scale, limits=(0.0, top)))
-    columns = _columns(len(panels), (3,) if axes.grid.dim == 1 else (4, 3))
+    columns = _columns(len(panels), (4, 3) if axes.is_map else (3,))
     return side_by_side(panels, *axes.frames(len(truth)), columns=columns)
 
 

@@ -27,7 +27,7 @@ def task_figure(task: Task, f: Array, outputs: Sequence[Array]) -> go.Figure:
     panels = []
     if len(source):
         panels.append(Panel(task.input_name, (Layer(axes[-1], source),), {"colorscale": "Cividis"}))
-    if axes[0].grid.dim == 1:
+    if not axes[0].is_map:
         colours = [ORANGE, *[GREEN] * (task.levels - 2), BLUE][-task.levels :]
         meshes = list(zip(axes, outputs, colours, strict=True))
         # The finest line is drawn first, under the markers of the coarser ones.
@@ -67,7 +67,7 @@ def example_panels(
     axes: Axes, f: Array, truth: Array | None = None, mean: Array | None = None, std: Array | None = None
 ) -> list[Panel]:
     """Panels of the known parts of an example, each ``(channels, *grid)``; an input without functions has no panel."""
-    draw = _curves if axes.grid.dim == 1 else _maps
+    draw = _maps if axes.is_map else _curves
     source = [Panel("input", (Layer(axes, f),), {"colorscale": "Cividis"})] if len(f) else []
     return [*source, *draw(axes, truth, mean, std)]
 
@@ -91,7 +91,7 @@ def mesh_panels(axes: Axes, f: Array, meshes: Sequence[MeshView]) -> list[Panel]
     """
     panels = [Panel("input", (Layer(axes, f),), {"colorscale": "Cividis"})] if len(f) else []
     known = [values for mesh in meshes for values in (mesh.truth, mesh.mean) if values is not None]
-    draw = _curves if axes.grid.dim == 1 else partial(_maps, scale=limits(*known) if known else None)
+    draw = partial(_maps, scale=limits(*known) if known else None) if axes.is_map else _curves
     for mesh in meshes:
         found = draw(mesh.axes, mesh.truth, mesh.mean, mesh.std)
         panels += [replace(panel, title=f"{mesh.name}: {panel.title}") for panel in found]

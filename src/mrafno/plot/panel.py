@@ -25,6 +25,11 @@ _BAND: dict[str, Any] = {
     "name": "90 % interval",
 }  # fmt: skip
 _BAR: dict[str, Any] = {"thickness": 10, "exponentformat": "power", "tickfont": {"size": 10}}
+#: Below a map, so that its labels take nothing of the map's width, and all maps of a row have one size.
+_BAR_BELOW: dict[str, Any] = {
+    **_BAR, "orientation": "h", "x": 0.5, "xanchor": "center", "len": 1, "nticks": 4, "yref": "container", "y": 0,
+    "yanchor": "bottom", "ypad": 2,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ class Panel:
     @property
     def is_map(self) -> bool:
         """Whether it is a map."""
-        return self.axes.grid.dim > 1
+        return self.axes.is_map
 
     def traces(self, frame: Frame) -> list[Any]:
         """What a frame shows."""
@@ -119,21 +124,26 @@ def positive(*arrays: Array) -> dict[str, Any]:
 
 
 def separate(panels: Sequence[Panel], frames: Sequence[Frame], start: int = 0) -> list[tuple[str, go.Figure]]:
-    """Every panel as a figure, which a narrow page can put below one another, with the traces of all frames."""
+    """Every panel as a figure, which a narrow page can put below one another, with the traces of all frames.
+
+    A map says its height for a width of one in ``meta.ratio``, so that a page can draw it as large as there is space.
+    """
     found = []
+    # Legends and colour bars are below, because a narrow figure needs its width.
+    below = max((45 if panel.legend else 28 if panel.is_map else 0 for panel in panels), default=0)
     for panel in panels:
         figure = go.Figure()
         for number, frame in enumerate(frames):
             for trace in panel.traces(frame):
                 if panel.is_map:
-                    trace.colorbar = _BAR
+                    trace.colorbar = _BAR_BELOW
                 figure.add_trace(trace.update(visible=number == start))
         _label(figure, panel, None)
-        figure.update_layout(height=_height(panel, 340), margin={"l": 55, "r": 15, "t": 10, "b": 45}, **PLAIN)
-        # The legend is below, because a narrow figure needs its width.
+        margin = {"l": 55, "r": 15, "t": 10, "b": 45 + below}
+        figure.update_layout(height=_height(panel, 340) + below, margin=margin, **PLAIN)
         figure.update_layout(showlegend=panel.legend, legend={"orientation": "h", "y": -0.25})
-        if panel.legend:
-            figure.update_layout(margin_b=75, height=_height(panel, 340) + 30)
+        if panel.is_map:
+            figure.update_layout(meta={"ratio": panel.axes.ratio or 1.0})
         found.append((panel.title, figure))
     return found
 

@@ -53,7 +53,7 @@ def input_map_figure(
     figure, styles, axes = go.Figure(), level_styles(levels), next(iter(titles))
     for kind in kinds:
         place = kind.places[axes]
-        marker: dict[str, Any] = {"symbol": "circle", "size": 6, "line": {"width": 0}}
+        marker: dict[str, Any] = {"symbol": "circle", "size": 7, "line": {"width": 0.6, "color": GREY}}
         if kind.level is not None:
             marker |= {"symbol": styles[kind.level].marker, "size": 11, "line": {"width": 1.5, "color": BLACK}}
         elif kind.rows and isinstance(kind.rows[0], str):

@@ -74,7 +74,6 @@ def summary(run: RunReader) -> str:
         waiting if state.running else "",
         f"{counted(failed, 'simulation')} without output." if failed else "",
         f"Last event: {_when(state.last)}.",
-        *(f"Warning: {text}" for text in state.warnings.values()),
         *run.ledger.damage,
     ]
     return " ".join(one for one in sentences if one)

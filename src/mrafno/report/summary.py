@@ -54,7 +54,11 @@ def summary_section(run: RunReader) -> Section:
         f'<pre id="bibtex" tabindex="0" role="region" aria-label="BibTeX">{escape(_BIBTEX)}</pre>'
         '<p><button type="button" data-copy="bibtex">Copy BibTeX</button></p>'
     )
-    return "Summary", "", Parts([facts(_figures(run)), Html(f'<dl class="answers">{answers}</dl>'), Html(paper)])
+    warnings = "".join(
+        f'<p class="warning"><strong>Warning:</strong> {escape(text)}</p>' for text in run.state.warnings.values()
+    )
+    parts = [Html(warnings), facts(_figures(run)), Html(f'<dl class="answers">{answers}</dl>'), Html(paper)]
+    return "Summary", "", Parts(parts)
 
 
 def _figures(run: RunReader) -> list[tuple[str, str, str]]:

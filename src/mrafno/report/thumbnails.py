@@ -13,7 +13,6 @@ from plotly.colors import get_colorscale, unlabel_rgb, validate_colors
 
 from mrafno.grids import Array
 from mrafno.plot.axes import Axes
-from mrafno.plot.style import BLUE
 from mrafno.report.html import Html
 
 #: Most points per axis of a thumbnail, and its longer side in pixels.
@@ -37,7 +36,7 @@ def thumbnail(axes: Axes, values: Array, low: float, high: float, label: str, *,
     picture = picture[np.ix_(*(_nearest(x) for x in axes.shown))]
     span = high - low if high > low else 1.0
     heights = np.clip((picture - low) / span, 0.0, 1.0)
-    if heights.ndim == 1:
+    if not axes.is_map:
         return _line(heights, label)
     # An image starts at the top left, a function at the bottom left, with its second axis upwards.
     numbers = np.round(255 * heights.T[::-1]).astype(np.uint8)
@@ -66,8 +65,7 @@ def _line(heights: Array, label: str) -> Html:
     )
     return Html(
         f'<svg viewBox="0 0 72 72" role="img" aria-label="{label}"><title>{label}</title>'
-        f'<rect width="72" height="72" fill="#f4f4f4"/>'
-        f'<polyline points="{points}" fill="none" stroke="{BLUE}" stroke-width="1.5"/></svg>'
+        f'<rect width="72" height="72"/><polyline points="{points}"/></svg>'
     )
 
 

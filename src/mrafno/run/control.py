@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from mrafno.errors import LedgerError, RunError, StopRequested
+from mrafno.run.fit_time import FitAhead
 from mrafno.run.status import StatusWriter
 from mrafno.storage.files import read_bytes, write_json
 from mrafno.storage.layout import CONTROL, LOCK
@@ -58,16 +59,19 @@ class Controlled:
         folder: of the run; requests from before are removed.
         status: where it is written what the run is doing.
         watch: called with the same.
+        ahead: returns the fit that is going on.
     """
 
-    def __init__(self, folder: Path, status: StatusWriter, watch: Watch) -> None:
-        self.folder, self.status, self.watch = folder, status, watch
+    def __init__(
+        self, folder: Path, status: StatusWriter, watch: Watch, ahead: Callable[[], FitAhead | None] = lambda: None
+    ) -> None:
+        self.folder, self.status, self.watch, self.ahead = folder, status, watch, ahead
         self._looked = 0.0
         self._clear()
 
     def __call__(self, phase: str, done: float | None = None) -> None:
         """Tell the phase; while the run is to pause this does not return, and it raises StopRequested to stop."""
-        self.status(phase, done)
+        self._say(phase, done)
         self.watch(phase, done)
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:
@@ -85,8 +89,12 @@ class Controlled:
             self.watch("paused", None)
             time.sleep(_LOOK_SECONDS)
         if paused:
-            self.status(phase, done)
+            self._say(phase, done)
             self.status.write()
+
+    def _say(self, phase: str, done: float | None) -> None:
+        fit = self.ahead()
+        self.status(phase, done, str(fit or ""), fit.seconds if fit else None)
 
     def _clear(self) -> None:
         with contextlib.suppress(OSError):

@@ -30,7 +30,7 @@ def drive(run: "Run", goals: Goals, options: SimulationOptions, watch: Watch, *,
         ask=run.ask_for_loop,
         goals=goals,
         options=options,
-        watch=Controlled(run.path, status, watch),
+        watch=Controlled(run.path, status, watch, lambda: run.trainer.ahead),
     )
     known = set(run.state.warnings)
     try:

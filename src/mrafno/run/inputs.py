@@ -14,13 +14,24 @@ from mrafno.grids import Array
 from mrafno.run.changes import check_simulator
 from mrafno.run.recorder import Recorder, imported_inputs, pool_sizes
 from mrafno.run.state import RunState
+from mrafno.storage.arrays import ArrayFile
 from mrafno.storage.large_arrays import map_array, write_blocks
 from mrafno.storage.layout import AVAILABLE, CHECKSUMS, INPUTS, candidates_array
 from mrafno.storage.ledger import Ledger
 from mrafno.tasks.base import Task, as_numbers
 from mrafno.tasks.candidates import CandidateTask
 from mrafno.tasks.digest import describe_change, digest_inputs
-from mrafno.tasks.rows import JoinedRows, MappedRows, Rows, as_rows, blocks, reopened, unchanged
+from mrafno.tasks.rows import (
+    ConstantRows,
+    JoinedRows,
+    MappedRows,
+    Rows,
+    as_rows,
+    blocks,
+    constant_values,
+    reopened,
+    unchanged,
+)
 from mrafno.tasks.stored import ExternalTask
 
 #: Inputs of runs without a digest are the same if they differ by less than this share of their largest value.
@@ -60,8 +71,8 @@ class InputStore:
         data: dict[str, Any] = {"pool": len(found.pool)}
         source = task.source_of_inputs() if isinstance(task, CandidateTask) else None
         if source is None:
-            data["inputs"] = self._write(INPUTS, stacked(found))
             lost = state.damaged_inputs
+            data["inputs"] = self._write(INPUTS, as_stored(stacked(found), task, lost))
             if lost is not None and lost.sha256 != data["inputs"]["sha256"]:
                 raise RunError(
                     f"run {recorder.ledger.folder}: its inputs were damaged, and the task draws others than those. "
@@ -94,7 +105,7 @@ class InputStore:
                     "out."
                 )
         name = candidates_array(len(self.recorder.state.added))
-        self.recorder.record("candidates", inputs=self._write(name, rows))
+        self.recorder.record("candidates", inputs=self._write(name, as_stored(rows, task)))
         self._inputs = None
         return len(rows)
 
@@ -130,7 +141,7 @@ class InputStore:
         """The same for inputs without a digest: draw them again, and compare."""
         state, recorder = self.recorder.state, self.recorder
         assert state.inputs is not None, "there are inputs"
-        before = MappedRows(map_array(recorder.ledger.folder, state.inputs))
+        before = _read(recorder.ledger, state, state.inputs)
         now = self.drawn()
         same = before.shape == now.shape and all(
             np.allclose(now[part], values, rtol=0, atol=_SAME * float(np.abs(values).max()))
@@ -144,15 +155,16 @@ class InputStore:
         """All inputs as the task draws them, one after another; see :func:`mrafno.data.pool.stacked`."""
         return stacked(self._drawn())
 
-    def made_again(self, name: str) -> Rows | None:
+    def made_again(self, name: str, before: ArrayFile) -> Rows | None:
         """What the run keeps of its inputs, from its task; None where the task does not know it.
 
         Args:
             name: "inputs", "available" or "checksums".
+            before: as which it was stored.
         """
         task = self.task
         if name == "inputs":
-            return self.drawn()
+            return as_stored(self.drawn(), task, before)
         if name == "checksums":
             if not isinstance(task, CandidateTask) or isinstance(task, ExternalTask) or task.digest is None:
                 return None
@@ -177,14 +189,17 @@ def inputs_of(ledger: Ledger, state: RunState, task: Task) -> RunInputs:
     if state.inputs is None:
         found = draw(task, sizes, state.seed, imported)
     else:
-        found = unstacked(MappedRows(map_array(ledger.folder, state.inputs)), task, sizes, imported)
+        found = unstacked(_read(ledger, state, state.inputs), task, sizes, imported)
     if state.available is not None:
         found = replace(found, available=ledger.read_array(state.available).astype(bool))
     if not state.added:
         return found
+    # Lost candidates keep their places; another one stands there, which is not asked for as one of them.
+    first = np.asarray(found.pool[0])
     added: list[Rows] = [
-        # Lost candidates keep their places, and nothing is asked of them.
-        np.broadcast_to(0.0, array.shape) if number in state.lost_added else MappedRows(map_array(ledger.folder, array))
+        np.broadcast_to(first, (array.shape[0], *first.shape))
+        if number in state.lost_added
+        else _read(ledger, state, array)
         for number, array in enumerate(state.added)
     ]
     return replace(found, pool=JoinedRows([found.pool, *added]))
@@ -202,7 +217,7 @@ def check_created(state: RunState, path: Path | str) -> None:
 def stored_inputs(ledger: Ledger, state: RunState) -> Rows | None:
     """The inputs of a task that is not built in, as a run found them; None if it has none."""
     if state.inputs is not None:
-        return MappedRows(map_array(ledger.folder, state.inputs))
+        return _read(ledger, state, state.inputs)
     if state.source is None:
         return None
     name, recorded = state.task["name"], state.task["inputs"]
@@ -213,6 +228,29 @@ def stored_inputs(ledger: Ledger, state: RunState) -> Rows | None:
         if digest.sha256 != recorded["sha256"]:
             raise _different(f"{name}: {state.source['file']}", _checksums(ledger, state), digest.checksums)
     return rows
+
+
+def as_stored(rows: Rows, task: Task, before: ArrayFile | None = None) -> Rows:
+    """Inputs as they are stored: those that are parameters only as numbers ``(n, p, 1, ...)``.
+
+    Args:
+        before: as which they were stored before, by an earlier version perhaps on the whole grid.
+    """
+    if len(task.parameters) < task.in_channels or (before is not None and before.shape == rows.shape):
+        return rows
+    numbers: Rows = constant_values(rows, task.parameters, task.name).reshape(
+        *rows.shape[:2], *[1] * (len(rows.shape) - 2)
+    )
+    return numbers
+
+
+def _read(ledger: Ledger, state: RunState, array: ArrayFile) -> Rows:
+    """Inputs ``(n, in_channels, *finest grid)`` that were stored."""
+    stored, task = MappedRows(map_array(ledger.folder, array)), state.task
+    grid = tuple(task["resolutions"][-1])
+    if stored.shape[2:] == grid:
+        return stored
+    return ConstantRows(constant_values(stored, task["parameter_names"], task["name"]), grid)
 
 
 def _checksums(ledger: Ledger, state: RunState) -> Array:

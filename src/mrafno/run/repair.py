@@ -200,7 +200,7 @@ def _mend_inputs(
         _keep_bytes(folder, array, place / Path(array.file).name)
         content = None
         with contextlib.suppress(MrafnoError):  # a task with other inputs, or with too few
-            values = None if session is None else session.store.made_again(name)
+            values = None if session is None else session.store.made_again(name, array)
             content = None if values is None else to_npy(np.asarray(values))
         if content is not None and sha256(content) == array.sha256:
             replace_bytes(folder, array, content)

@@ -15,6 +15,7 @@ from mrafno.data.pool import RunInputs
 from mrafno.run.callbacks import Callbacks
 from mrafno.run.drive import drive
 from mrafno.run.estimation import ErrorEstimator
+from mrafno.run.fit_time import row
 from mrafno.run.goals import Goals, SimulationOptions, check_goals, goals_of
 from mrafno.run.inputs import check_created, stored_inputs
 from mrafno.run.known import Known
@@ -351,11 +352,14 @@ class Run(Known):
         )
         if goals.steps is not None and goals.steps < self.state.step:
             return Outcome.of(self.state, f"nothing to do: {self.state.step} steps are done")
-        watch = watch or (NotebookProgress(lambda: figures(self.state)) if in_notebook() else silent)
+        watch = watch or (NotebookProgress(self._now) if in_notebook() else silent)
         reason = drive(self, goals, options, watch, progress=progress)
         if self.trainer.surrogate.fits:  # trained again, if a run that was killed had not saved it
             self.trainer.save()
         return Outcome.of(self.state, reason)
+
+    def _now(self) -> dict[str, Any]:
+        return {**figures(self.state), **row(self.trainer.ahead)}
 
     def ask_for_loop(self, n: int, goals: Goals, watch: Watcher) -> list[Query]:
         """Ask as :meth:`ask` does, and report the progress of training to the watcher of a loop."""

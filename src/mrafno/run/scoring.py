@@ -11,7 +11,7 @@ from mrafno.grids import Array, Grid, resample
 from mrafno.storage.large_arrays import map_scratch, write_scratch
 from mrafno.storage.layout import SCORING
 from mrafno.tasks.base import Task
-from mrafno.tasks.rows import JoinedRows, MappedRows, Rows, blocks
+from mrafno.tasks.rows import ConstantRows, JoinedRows, MappedRows, Rows, blocks, constant_values
 
 #: Numbers in a pool, on the finest grid, up to which it is resampled in memory: 256 MB.
 _MOST_NUMBERS = 32_000_000
@@ -36,6 +36,9 @@ def scored_inputs(task: Task, inputs: RunInputs, grid: Grid, folder: Path | None
     fine = task.grids[-1]
     every = [(inputs.initial, fine), *zip(inputs.imported, task.grids, strict=False)]  # of all levels or of none
     others = [resample(f, source, grid, task.interpolation) for f, source in every]
+    if len(task.parameters) == task.in_channels:
+        numbers = constant_values(inputs.pool, task.parameters, task.name)
+        return JoinedRows([ConstantRows(numbers, grid.shape), *others])
     if math.prod(inputs.pool.shape) <= _MOST_NUMBERS:
         pool = resample(np.asarray(inputs.pool), fine, grid, task.interpolation)
         return np.concatenate([pool, *others])

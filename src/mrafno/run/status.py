@@ -53,6 +53,7 @@ class Status:
         since: when the phase began.
         done: share of the phase that is done, where it is known.
         note: what the phase is about, ``fit 3 on 24 examples`` for example.
+        expected: seconds that the phase was expected to take when it began, where that was known.
         samples: CPU and memory of the driver.
     """
 
@@ -66,13 +67,14 @@ class Status:
     since: float = 0.0
     done: float | None = None
     note: str = ""
+    expected: float | None = None
     samples: tuple[Sample, ...] = ()
 
     def phase_seconds_left(self, now: float) -> float | None:
-        """Seconds until the phase ends, at its speed so far; None if its progress is not known."""
+        """Seconds until the phase ends, at its speed so far, or as expected at first; None if that is not known."""
         spent = now - self.since
         if self.done is None or self.done < 0.02 or spent <= 0:
-            return None
+            return None if self.expected is None else max(0.0, self.expected - spent)
         return max(0.0, (self.updated - self.since) * (1 / self.done - 1) - (now - self.updated))
 
 
@@ -98,6 +100,7 @@ def read_status(folder: Path) -> Status | None:
             since=_number(values["since"]),
             done=done,
             note=str(values["note"])[:_TEXT],
+            expected=None if values.get("expected") is None else _number(values["expected"]),
             samples=tuple(samples),
         )
     except (MrafnoError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
@@ -118,17 +121,19 @@ class StatusWriter:
         self.goals = {name: float(value) for name, value in goals.items() if value is not None}
         self.phase, self.note = "starting", ""
         self.done: float | None = None
+        self.expected: float | None = None
         self.started = self.since = time.time()
         self._written = self._sampled = self._clock = time.monotonic() - _WRITE_SECONDS
         self._cpu, self._every = time.process_time(), _SAMPLE_SECONDS
         self._samples: list[Sample] = []
 
-    def __call__(self, phase: str, done: float | None = None, note: str = "") -> None:
+    def __call__(self, phase: str, done: float | None = None, note: str = "", expected: float | None = None) -> None:
         """Note what the run is doing; it is written if the last time was a second ago."""
-        if phase != self.phase:
-            self.since, self.note = time.time(), ""
-        changed = (phase, done is None) != (self.phase, self.done is None)
-        self.phase, self.done, self.note = phase, done, note or self.note
+        another = (phase, note) != (self.phase, self.note)
+        if another:
+            self.since = time.time()
+        changed = another or (done is None) != (self.done is None)
+        self.phase, self.done, self.note, self.expected = phase, done, note, expected
         now = time.monotonic()
         if now - self._sampled >= self._every:
             self._sample(now)
@@ -137,7 +142,7 @@ class StatusWriter:
 
     def end(self) -> None:
         """Say that nothing is being done any more; the goals stay."""
-        self.phase, self.done, self.note = "", None, ""
+        self.phase, self.done, self.note, self.expected = "", None, "", None
         self._sample(time.monotonic())
         self.write()
 
@@ -147,7 +152,7 @@ class StatusWriter:
         values = {
             "pid": os.getpid(), "host": socket.gethostname(), "started": self.started, "updated": time.time(),
             "goals": self.goals, "count": self.count, "phase": self.phase, "since": self.since,
-            "done": self.done, "note": self.note,
+            "done": self.done, "note": self.note, "expected": self.expected,
             "samples": [[round(s.time, 1), round(s.cpu, 3), s.memory] for s in self._samples],
         }  # fmt: skip
         with contextlib.suppress(OSError):

@@ -20,6 +20,7 @@ from mrafno.grids import Array, relative_l2
 from mrafno.run.checkpoints import Checkpoints
 from mrafno.run.estimation import LARGEST_ERROR, ErrorEstimator
 from mrafno.run.fit_curves import append_fit_curve
+from mrafno.run.fit_time import FitAhead, fit_seconds
 from mrafno.run.methods import Method
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
@@ -68,6 +69,8 @@ class Trainer:
         self._examples: dict[str, tuple[Array, Array]] = {}
         self._test: tuple[Array, Array] | None = None
         self._unsaved = 0.0
+        #: The fit that is about to start or going on, for whoever watches.
+        self.ahead: FitAhead | None = None
         #: An earlier surrogate that predicts in place of the last one; None if it is not in memory.
         self._best: Surrogate | None = None
         self._checkpoints = Checkpoints(
@@ -102,7 +105,7 @@ class Trainer:
         unfinished = kind != "update" and bool(self.state.trainings) and self.state.trainings[-1].kind == "update"
         if not new and not unfinished:
             return None
-        surrogate = self.surrogate
+        surrogate = self._last(watch)
         ids = [*self.state.trained_on, *new]
         kind = kind or self.policy.whole(len(ids))
         if self._new_level(new):
@@ -167,7 +170,17 @@ class Trainer:
 
     def _fit(self, surrogate: "Surrogate", ids: Sequence[str], kind: FitKind, watch: "Watch | None") -> "Fit":
         iterations = None if kind == "update" else self.settings.iterations
-        return surrogate.fit(self._dataset(ids), kind=kind, iterations=iterations, watch=watch)
+        data = self._dataset(ids)
+        seconds = fit_seconds(surrogate, self.state, kind, data.sizes)
+        number = surrogate.fits + 1
+        self.ahead = FitAhead(number, len(ids), seconds, again=number <= len(self.state.trainings))
+        logger.info("%s%s", self.ahead, "" if seconds is None else f": about {seconds:.0f} s")
+        try:
+            if watch is not None:
+                watch(0.0, math.nan, math.nan)
+            return surrogate.fit(data, kind=kind, iterations=iterations, watch=watch)
+        finally:
+            self.ahead = None
 
     @property
     def policy(self) -> TrainingPolicy:
@@ -196,6 +209,8 @@ class Trainer:
 
     def train_and_evaluate_if_due(self, watch: "Watch | None" = None, *, last: bool = False) -> None:
         """Train if the policy says that it is time, evaluate if it is due; both at the ``last`` step of a run."""
+        if self.state.trainings:
+            self._last(watch)  # fits that are to be made again are watched too
         kind = self._due()
         if last and kind in (None, "update"):
             # The end of an advance is no reason to start from scratch: a run may be advanced step by step.
@@ -256,13 +271,16 @@ class Trainer:
     @property
     def surrogate(self) -> "Surrogate":
         """The surrogate after the last fit: from its checkpoint, and trained further where that lacks fits."""
+        return self._last(None)
+
+    def _last(self, watch: "Watch | None") -> "Surrogate":
         if self._surrogate is None:
             surrogate = self._checkpoints.last() or self._new()
             for number in range(surrogate.fits, len(self.state.trainings)):
                 ids = [id for training in self.state.trainings[: number + 1] for id in training.added]
                 training = self.state.trainings[number]
                 before = copy.copy(surrogate)
-                self._fit(surrogate, ids, training.kind, None)
+                self._fit(surrogate, ids, training.kind, watch)
                 self._best = before if training.best == before.fits else self._best
                 self._unsaved += training.seconds
             self._surrogate = surrogate

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -18,10 +18,15 @@ from mrafno.surrogate.training.batches import periods
 from mrafno.surrogate.training.policy import TrainingPolicy
 from mrafno.surrogate.training.settings import TrainingSettings
 
+_Entry = TypeVar("_Entry")
+
 #: Fourier modes per axis for grids of 1, 2, ... axes.
 _MODES: dict[Preset, tuple[int, ...]] = {"fast": (14, 8, 4), "paper": (16, 12, 8)}
 #: By number of axes: iterations of a fit from scratch, examples per step, points per axis that a step sees (0 for all).
 _ITERATIONS, _BATCH, _POINTS = (4000, 1500, 1500), (40, 20, 20), (0, 32, 8)
+#: By number of axes: changes to the training policy. A step in two or more dimensions takes ten times as long as in
+#: one, so an update has fewer and smaller ones.
+_POLICY: tuple[dict[str, Any], ...] = ({}, {"refit_batch": 20, "update_iterations": 25, "update_batch": 10})
 #: Stencil radius of local corrections by number of axes, see :func:`network_preset`.
 _STENCIL_RADIUS = {1: 2}
 
@@ -59,7 +64,7 @@ def _modes(preset: Preset, dim: int) -> int:
     return _of_axes(_MODES[preset], dim)
 
 
-def _of_axes(table: tuple[int, ...], dim: int) -> int:
+def _of_axes(table: tuple[_Entry, ...], dim: int) -> _Entry:
     """The entry for a number of axes; the last one for more than the table has."""
     return table[min(dim, len(table)) - 1]
 
@@ -96,13 +101,12 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
 def policy_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingPolicy:
     """The training policy for a domain, with some settings changed."""
     _known(preset)
-    values: dict[str, Any] = {}
+    values: dict[str, Any]
     if preset == "paper":
         # Every fit has all its iterations, as the publication has it.
         values = {"full_size": 0, "refit_share": 1.0, "refit_rate": 1e-3}
-    elif domain.dim > 1:
-        # A step in two or more dimensions takes ten times as long as in one, so an update has fewer and smaller ones.
-        values = {"refit_batch": 20, "update_iterations": 25, "update_batch": 10}
+    else:
+        values = _of_axes(_POLICY, domain.dim)
     return TrainingPolicy(**{**values, **_checked(TrainingPolicy, changes)})
 
 

@@ -1,5 +1,6 @@
 """Tasks whose inputs are given: an array of candidates, in memory or on disk, or a function that draws them."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypedDict
@@ -13,12 +14,14 @@ from mrafno.grids.parameters import ParameterValues, as_parameters, join, over_d
 from mrafno.tasks.axes import as_labels, placed
 from mrafno.tasks.base import Costs, Task, as_numbers
 from mrafno.tasks.digest import InputDigest, digest_inputs
-from mrafno.tasks.rows import DrawnRows, Hdf5Rows, LazyRows, MappedRows, Rows, as_rows
+from mrafno.tasks.rows import ConstantRows, DrawnRows, Hdf5Rows, LazyRows, MappedRows, Rows, as_rows
 
 #: Draws n inputs, ``(n, in_channels, *finest grid)`` or ``(n, *finest grid)``, the same ones for the same (n, seed).
 DrawInputs = Callable[[int, int], ArrayLike]
 #: Inputs that are looked at, of those that are not in memory, to see over how many decades a parameter ranges.
 _LOOKED_AT = 200
+#: Numbers of functions and parameters, repeated over the grid, up to which they are kept as one array: 32 MB.
+_MOST_NUMBERS = 4_000_000
 
 
 class CandidateSettings(TypedDict, total=False):
@@ -137,8 +140,11 @@ class CandidateTask(Task):
                 f"{name}: {len(self.parameters)} parameter_names are too many for inputs of {self.in_channels} "
                 "channels."
             )
-        on_disk = isinstance(values, LazyRows)
-        found = split(values[:_LOOKED_AT] if on_disk else values, len(self.parameters))[1]
+        elsewhere = isinstance(values, LazyRows)
+        if parameters is None:
+            found = split(values[:_LOOKED_AT] if elsewhere else values, len(self.parameters))[1]
+        else:
+            found = as_parameters(parameters, self.parameters, where=name, error=TaskError)
         chosen = over_decades(found, self.parameters) if log_parameters is None else tuple(log_parameters)
         self.log_parameters = chosen
         super().__init__(shapes, costs)
@@ -148,8 +154,8 @@ class CandidateTask(Task):
                     f"{name}: {parameter} is {found[:, column].min():g} in some input, and a logarithmic scale needs "
                     "positive values. Leave it out of log_parameters."
                 )
-        # What is on disk is checked when it is read: all of it for its digest when a run begins, else input by input.
-        checked = values if on_disk else self._as_input(values, self.levels - 1)
+        # What is not in memory is checked when it is read: all of it for its digest when a run begins, else one by one.
+        checked = values if elsewhere else self._as_input(values, self.levels - 1)
         self.inputs: Any = None if self.draw_inputs is not None else checked
 
     def _candidates(self, inputs: Any, parameters: ParameterValues | None, shapes: tuple[tuple[int, ...], ...]) -> Any:
@@ -168,12 +174,17 @@ class CandidateTask(Task):
         if parameters is None:
             return self._functions(known, shapes)
         numbers = as_parameters(parameters, self.parameters, where=name, error=TaskError)
-        known = np.zeros((len(numbers), 0, *shapes[-1])) if known is None else known
+        if not len(numbers):
+            raise TaskError(
+                f"{name}: parameters of shape {numbers.shape} have no candidates. Give (n, p), n at least 1."
+            )
+        if known is None:
+            return ConstantRows(numbers, shapes[-1])
         functions = self._functions(known, shapes)
         if len(functions) != len(numbers):
             raise TaskError(f"{name}: {len(functions)} functions and {len(numbers)} parameters. Pair them.")
-        if isinstance(functions, LazyRows):
-            shape = (len(functions), functions.shape[1] + len(self.parameters), *shapes[-1])
+        shape = (len(functions), functions.shape[1] + len(self.parameters), *shapes[-1])
+        if isinstance(functions, LazyRows) or math.prod(shape) > _MOST_NUMBERS:
             return DrawnRows(lambda rows: join(functions[rows], numbers[rows]), shape)
         return join(functions, numbers)
 
@@ -189,7 +200,7 @@ class CandidateTask(Task):
     def _functions(self, values: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
         """Functions ``(n, channels, *finest grid)``, repeated along the axes that those given lack."""
         kept = self.input_axes
-        if kept is None or (values.shape[1:2] == (0,) and values.shape[2:] == shapes[-1]):
+        if kept is None:
             return _with_channels(self.name, values, shapes, self._in_channels)
         if not kept or not set(kept) <= {*range(len(shapes[0]))}:
             raise TaskError(f"{self.name}: input_axes {kept} are not axes of grids like {shapes[-1]}.")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mrafno.errors import TaskError
 from mrafno.grids import Array
+from mrafno.grids.parameters import check_constant, split
 
 #: Numbers in a block of rows that is in memory at a time: 32 MB.
 _BLOCK_NUMBERS = 4_000_000
@@ -184,6 +185,23 @@ class DrawnRows(LazyRows):
         return self.draw(rows.tolist()) if len(rows) else np.empty((0, *self.shape[1:]))
 
 
+class ConstantRows(LazyRows):
+    """Rows of numbers that are the same on a whole grid: only the numbers are kept, and repeated when rows are read.
+
+    Args:
+        values: ``(n, channels)``.
+        grid: the grid's shape.
+    """
+
+    def __init__(self, values: Array, grid: tuple[int, ...]) -> None:
+        self.values, self.grid = values, grid
+        self.shape = (*values.shape, *grid)
+
+    def _read(self, rows: NDArray[np.int64]) -> Array:
+        found = self.values[rows]
+        return np.broadcast_to(found.reshape(*found.shape, *[1] * len(self.grid)), (*found.shape, *self.grid)).copy()
+
+
 class SelectedRows(LazyRows):
     """Some rows of others, in some order; nothing is copied."""
 
@@ -220,8 +238,25 @@ class JoinedRows(LazyRows):
 
 def select(rows: Rows, indices: NDArray[np.int64]) -> Rows:
     """Some rows, in some order: of a small array in memory a copy, of anything else a view."""
+    if isinstance(rows, ConstantRows):
+        return ConstantRows(rows.values[indices], rows.grid)
     small = isinstance(rows, np.ndarray) and len(indices) * math.prod(rows.shape[1:]) <= _BLOCK_NUMBERS
     return rows[indices] if small else SelectedRows(rows, indices)
+
+
+def constant_values(rows: Rows, names: Sequence[str], where: str) -> Array:
+    """The numbers ``(n, p)`` of rows ``(n, p, *grid)`` that are parameters only; :class:`TaskError` for others."""
+    if isinstance(rows, ConstantRows):
+        return rows.values
+    if isinstance(rows, SelectedRows):
+        return constant_values(rows.rows, names, where)[rows.indices]
+    if isinstance(rows, JoinedRows):
+        return np.concatenate([constant_values(part, names, where) for part in rows.parts])
+    found = [np.zeros((0, len(names)))]
+    for _, values in blocks(rows):
+        check_constant(values, names, where, TaskError)
+        found.append(split(values, len(names))[1])
+    return np.concatenate(found)
 
 
 def blocks(rows: Rows, numbers: int = _BLOCK_NUMBERS) -> Iterator[tuple[slice, Array]]:

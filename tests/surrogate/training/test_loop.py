@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mrafno.errors import TrainingError
+from mrafno.surrogate.training import loop
 from mrafno.surrogate.training.loop import adam, forget, train
 from mrafno.surrogate.training.objective import example_losses, network_objective
 from mrafno.surrogate.training.settings import TrainingSettings
@@ -49,6 +50,16 @@ def test_the_loop_minimises_every_member():
     assert [losses for _, losses in seen] == history.losses
     assert history.events == []
     assert problem.restarts == []
+
+
+def test_slow_steps_are_reported_after_the_second_one(monkeypatch):
+    """The first one, which is slower than the others, does not count; nothing of the training changes."""
+    clock = iter(range(0, 100_000, 2))
+    monkeypatch.setattr(loop.time, "monotonic", lambda: next(clock))
+    problem, seen = Parabolas(), []
+    history = problem.train(30, watch=lambda step, losses: seen.append(step))
+    assert seen == [0, 1, 25, 29]
+    assert history.steps == [0, 25, 29]
 
 
 def test_a_member_that_diverges_is_restarted_and_the_others_are_unchanged():

@@ -3,6 +3,7 @@
 "use strict";
 
 const darkMode = matchMedia("(prefers-color-scheme: dark)");
+const HIGHEST_MAP = 460;
 const touchScreen = matchMedia("(pointer: coarse)");
 
 /** Draws a figure, or draws it again after a change. */
@@ -10,11 +11,17 @@ function drawFigure(plot, figure) {
   plot.figure = figure;
   makeMenus(plot, figure);
   const [ink, rule, ground] = darkMode.matches ? ["#e8e8e8", "#3a3f46", "#16181b"] : ["#222222", "#dfe3ea", "#ffffff"];
-  const { data, layout } = JSON.parse(JSON.stringify(figure).replaceAll('"#222222"', JSON.stringify(ink)));
+  const text = JSON.stringify(figure).replaceAll('"#222222"', JSON.stringify(ink));
+  const { data, layout } = JSON.parse(darkMode.matches ? text.replaceAll('"#0072B2"', '"#4aa8e0"') : text);
   // Names come from runs, and plotly interprets markup.
   for (const trace of data) if (trace.name) trace.name = trace.name.replaceAll("<", "&lt;");
   applyMenus(plot, data, layout);
   const width = plot.clientWidth;
+  if (layout.meta?.ratio && width) { // a map that is not hidden: as high as its width asks for
+    const { l, r, b } = layout.margin;
+    layout.height = Math.round(Math.min(Math.max((width - l - r) * layout.meta.ratio, 60), HIGHEST_MAP) + 12 + b);
+    plot.style.minHeight = `${layout.height}px`;
+  }
   for (const [name, axis] of Object.entries(layout)) {
     // The part of an axis title in brackets goes to a second line where it would be cut off.
     const title = name.startsWith("xaxis") && axis.title?.text;
@@ -104,6 +111,10 @@ function figureButtons(plot, heading) {
   return bar;
 }
 
-darkMode.addEventListener("change", () => {
-  for (const plot of document.querySelectorAll(".plot")) if (plot.figure && window.Plotly) drawFigure(plot, plot.figure);
-});
+/** Draws the figures again, or those that have something. */
+function drawAgain(those = () => true) {
+  for (const plot of document.querySelectorAll(".plot")) if (plot.data && those(plot.figure)) drawFigure(plot, plot.figure);
+}
+
+darkMode.addEventListener("change", () => drawAgain());
+addEventListener("resize", () => requestAnimationFrame(() => drawAgain((figure) => figure.layout.meta?.ratio)));

@@ -162,6 +162,22 @@ def _shares(sizes: Sequence[int], batch: int) -> list[int]:
     return [min(size, max(1, round(batch * size / sum(sizes)))) for size in sizes]
 
 
+def points_per_step(shapes: Sequence[Sequence[int]], sizes: Sequence[int], settings: "TrainingSettings") -> int:
+    """Points of all examples of one step of a member, whose time they determine.
+
+    Args:
+        shapes: of the levels' grids.
+        sizes: examples of each level.
+    """
+    levels = [level for level, n in enumerate(sizes) if n]
+    counts = _shares([sizes[level] for level in levels], settings.batch)
+    strides = [stride_of(shapes[level], settings.points) for level in levels]
+    return sum(
+        count * math.prod(-(-n // stride) for n in shapes[level])
+        for level, count, stride in zip(levels, counts, strides, strict=True)
+    )
+
+
 def stride_of(shape: Sequence[int], points: int) -> int:
     """The largest stride that leaves ``points`` points per axis or more; 1 if there are not twice as many."""
     return max(1, min(shape) // points) if points else 1

@@ -4,6 +4,7 @@ One pass trains all members; :mod:`mrafno.surrogate.training.objective` has the 
 """
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -21,8 +22,9 @@ DIVERGED = 1e4
 _MAX_RESTARTS = 5
 #: Steps between two checks of the losses, which are also the steps at which progress is reported.
 _LOOK = 25
-#: An early step at which progress is reported too: the time since the first step tells how long the fit will take.
-_EARLY = 4
+#: Progress is reported once more after this step, or after so many seconds if steps are slow: the time since the first
+#: step tells how long the fit will take.
+_EARLY, _EARLY_SECONDS = 4, 1.0
 
 
 @dataclass
@@ -54,13 +56,14 @@ def train(
     """Minimise the sum of an objective's members in place.
 
     Args:
-        watch: called with the step and the losses whenever losses are checked, and once soon after the start.
+        watch: called with the step and the losses whenever losses are checked, and once within a second or two.
         restart: ``restart(member, times)`` initialises a member that has diverged; without it divergence is an error.
         after_step: called after every step.
     """
     history = History()
     restarts = 0
     limits: list[float] = []
+    began, early = 0.0, watch is not None
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     with steady_memory():
         for step in range(settings.iterations):
@@ -73,8 +76,12 @@ def train(
             optimiser.step()
             if after_step:
                 after_step(step)
-            if watch and step == _EARLY and step + 1 < settings.iterations:
-                watch(step, losses.tolist())
+            if not step:
+                began = time.monotonic()
+            elif watch and early and (step == _EARLY or time.monotonic() - began > _EARLY_SECONDS):
+                early = False
+                if step + 1 < settings.iterations:
+                    watch(step, losses.tolist())
             if step % _LOOK and step + 1 < settings.iterations:
                 continue
             values = losses.tolist()
