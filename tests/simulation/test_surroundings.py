@@ -2,9 +2,11 @@
 
 # ruff: noqa: NPY002 - the global generator is what simulators use
 
+import io
 import os
 import random
 import signal
+import sys
 import threading
 import warnings
 from pathlib import Path
@@ -27,13 +29,30 @@ def surroundings():
         "signals": [signal.getsignal(number) for number in signal.valid_signals()],
         "warnings": (id(warnings.filters), list(warnings.filters), warnings.showwarning),
         "numpy": (np.geterr(), np.geterrcall()),
-        "torch": (torch.get_default_dtype(), torch.get_num_threads()),
+        "torch": (torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled()),
+        "permissions": umask(),
+        "output": (sys.stdin, sys.stdout, sys.stderr),
+        "alarms": [signal.getitimer(timer) for timer in (signal.ITIMER_REAL, signal.ITIMER_PROF)],
+        "recursion": sys.getrecursionlimit(),
         "random": (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()),
     }
 
 
+def umask():
+    mask = os.umask(0o22)
+    os.umask(mask)
+    return mask
+
+
 def vandal(f, level):
     os.chdir("/")
+    os.umask(0o777)
+    sys.stdin = sys.stdout = sys.stderr = io.StringIO()
+    sys.setrecursionlimit(sys.getrecursionlimit() + 100)
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.alarm(100)
+    signal.setitimer(signal.ITIMER_PROF, 100)
+    torch.set_grad_enabled(False)
     os.environ.pop("HOME", None)
     os.environ.update(PATH="/nowhere", NEW="1")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -72,6 +91,28 @@ def test_filters_of_warnings_work_as_before():
         warnings.simplefilter("always")
         warnings.warn("heard", stacklevel=1)
     assert [str(one.message) for one in seen] == ["heard"]
+
+
+def test_an_alarm_of_the_caller_stays():
+    """One that the simulator leaves would end the process, as its handler is gone."""
+    signal.setitimer(signal.ITIMER_REAL, 500)
+    try:
+        attempt(task_of(lambda f, level: 2 * f), query_of())
+        assert 400 < signal.getitimer(signal.ITIMER_REAL)[0] <= 500
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def test_a_run_learns_and_is_readable_after_a_simulator_without_gradients_and_permissions(tmp_path):
+    def solve(f, level):
+        os.umask(0o777)
+        torch.set_grad_enabled(False)
+        return runs.smooth(f, level)
+
+    with runs.create(tmp_path / "run", task=runs.tiny(solve)) as run:
+        assert run.advance(steps=1).reason == "finished 1 step"
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert {name for name, mode in modes.items() if not mode & 0o400} == set()
 
 
 def test_a_folder_that_is_gone_and_another_thread_do_no_harm(tmp_path, monkeypatch):

@@ -1,8 +1,9 @@
 """What a simulator may change in its process, and what is put back after it.
 
-Kept are the working directory, the environment, handlers of signals, filters of warnings, what NumPy does about
-floating-point errors, PyTorch's default type and number of threads, and the states of the global random generators of
-Python, NumPy and PyTorch.
+Kept are the working directory, the environment, the permissions of new files, where output goes, handlers of signals
+and alarms, filters of warnings, the depth of recursion, what NumPy does about floating-point errors, PyTorch's default
+type, number of threads and recording of gradients, and the states of the global random generators of Python, NumPy and
+PyTorch.
 
 A simulator that draws from a global generator must not draw the same numbers in every simulation, so its stream goes
 on where its last simulation left it, unless the caller's own state has changed since: then it begins there.
@@ -23,6 +24,7 @@ import numpy as np
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 #: Held while the number of running simulations changes; those of several threads share one process.
 _lock = threading.Lock()
 _running = 0
@@ -82,12 +84,39 @@ def _environment() -> Callable[[], None]:
     return undo
 
 
+def _permissions() -> Callable[[], None]:
+    before = os.umask(0o077)  # it is only told when it is changed
+    os.umask(before)
+
+    def undo() -> None:
+        os.umask(before)
+
+    return undo
+
+
+def _streams() -> Callable[[], None]:
+    before = sys.stdin, sys.stdout, sys.stderr
+
+    def undo() -> None:
+        sys.stdin, sys.stdout, sys.stderr = before
+
+    return undo
+
+
+def _recursion() -> Callable[[], None]:
+    before = sys.getrecursionlimit()
+    return lambda: sys.setrecursionlimit(before)
+
+
 def _signals() -> Callable[[], None]:
     if threading.current_thread() is not threading.main_thread():
         return _nothing  # only the main thread can set handlers
     before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    timers = [timer for timer in _TIMERS if not any(signal.getitimer(timer))]
 
     def undo() -> None:
+        for timer in timers:  # before the handlers: an alarm without one ends the process
+            signal.setitimer(timer, 0)
         for number, handler in before.items():
             # A handler of None was not installed by Python, so Python cannot put it back.
             if handler is not None and signal.getsignal(number) is not handler:
@@ -126,8 +155,10 @@ def _torch() -> Callable[[], None]:
     if torch is None:
         return _nothing
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    gradients = torch.is_grad_enabled()
 
     def undo() -> None:
+        torch.set_grad_enabled(gradients)
         if torch.get_default_dtype() != dtype:
             torch.set_default_dtype(dtype)
         if torch.get_num_threads() != threads:
@@ -137,7 +168,8 @@ def _torch() -> Callable[[], None]:
 
 
 def _keepers() -> list[Callable[[], Callable[[], None]]]:
-    return [_folder, _environment, _signals, _warnings, _numpy, _torch, *_generators()]
+    own = [_folder, _environment, _permissions, _streams, _recursion, _signals, _warnings, _numpy, _torch]
+    return [*own, *_generators()]
 
 
 def _nothing() -> None:
