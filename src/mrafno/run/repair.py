@@ -80,45 +80,60 @@ def repair_run(folder: Path | str, task: Task | None = None, *, watch: Callable[
             f"run {folder}: the first event, which describes the run, is lost, and {LEDGER_COPY} does not have it. "
             "Restore the run from a copy."
         )
-    place = _new_folder(folder)
-    for damage in found.of("lock"):
+    locks = found.of("lock")
+    place = _new_folder(folder) if locks else None
+    for damage in locks:
+        assert place is not None
         _move(damage, place)
-    if found.of("ledger", "copy"):
-        _mend_ledger(found, place)
-    with Ledger.open(folder, write=True) as ledger:
-        recorder = Recorder(ledger)
-        outcome = _Outcome()
-        _give_up_candidates(recorder, found, place, outcome)
-        session = _session(recorder, task)
-        _mend_inputs(recorder, session, {damage.place for damage in found.of("inputs")}, place, outcome)
-        for damage in found.of("arrays"):
-            assert damage.query is not None
-            if damage.query in recorder.state.queries:
-                _mend_array(recorder, session, damage, place, outcome)
-        for damage in found.of("checkpoint", "inbox", "spool", "asked", "call"):
-            _move(damage, place)
-        for damage in found.of("cache"):
-            assert damage.path is not None
-            damage.path.unlink(missing_ok=True)
-        outcome.again -= outcome.unusable.keys()
-        recorder.record(
-            "repaired",
-            again=sorted(outcome.again),
-            unusable=outcome.unusable,
-            inputs=outcome.inputs,
-            checksums=outcome.checksums,
-            next_query=_next_query(found),
-            restored=outcome.restored,
-            dropped=len(found.dropped) + _lost(found),
-            damage=[f"{damage.place}: {damage.fault}" for damage in found.damage],
-            kept=str(place.relative_to(folder)),
-        )
+    with contextlib.ExitStack() as held:
+        lock = Lock(folder / LOCK)
+        held.callback(lock.release)
+        # Again, because whoever held the run may have recorded something meanwhile, or have repaired it.
+        found = check_run(folder, watch=watch)
+        found.damage += locks
+        if found.intact:
+            return Repair()
+        place = place or _new_folder(folder)
+        if found.of("ledger", "copy"):
+            _mend_ledger(found, place)
+        return _mend(found, held.enter_context(Ledger.open(folder, write=True, lock=lock)), task, place)
+
+
+def _mend(found: Examination, ledger: Ledger, task: Task | None, place: Path) -> Repair:
+    """Repair all but the ledger, and record it."""
+    recorder, outcome = Recorder(ledger), _Outcome()
+    _give_up_candidates(recorder, found, place, outcome)
+    session = _session(recorder, task)
+    _mend_inputs(recorder, session, {damage.place for damage in found.of("inputs")}, place, outcome)
+    for damage in found.of("arrays"):
+        assert damage.query is not None
+        if damage.query in recorder.state.queries:
+            _mend_array(recorder, session, damage, place, outcome)
+    for damage in found.of("checkpoint", "inbox", "spool", "asked", "call"):
+        _move(damage, place)
+    for damage in found.of("cache"):
+        assert damage.path is not None
+        damage.path.unlink(missing_ok=True)
+    outcome.again -= outcome.unusable.keys()
+    dropped = len(found.dropped) + _lost(found)
+    recorder.record(
+        "repaired",
+        again=sorted(outcome.again),
+        unusable=outcome.unusable,
+        inputs=outcome.inputs,
+        checksums=outcome.checksums,
+        next_query=_next_query(found),
+        restored=outcome.restored,
+        dropped=dropped,
+        damage=[f"{damage.place}: {damage.fault}" for damage in found.damage],
+        kept=str(place.relative_to(found.folder)),
+    )
     return Repair(
         place,
         tuple(outcome.restored),
         tuple(sorted(outcome.again)),
         tuple(sorted(outcome.unusable)),
-        len(found.dropped) + _lost(found),
+        dropped,
         outcome.inputs,
         outcome.candidates,
     )
@@ -131,21 +146,17 @@ def _mend_ledger(found: Examination, place: Path) -> None:
     """Keep the ledger as it is, and put one in its place that has the events that can be read and make sense."""
     assert found.salvage is not None
     folder = found.folder
-    lock = Lock(folder / LOCK)
-    try:
-        with contextlib.suppress(LedgerError):
-            write_bytes(place / LEDGER, read_bytes(folder / LEDGER))
-        if found.dropped:
-            lines = [json.dumps({"n": e.number, "t": e.time, "kind": e.kind, "data": e.data}) for e in found.dropped]
-            write_bytes(place / "dropped.jsonl", "".join(f"{line}\n" for line in lines).encode())
-        if found.of("ledger"):
-            events = None if found.salvage.whole and not found.dropped else found.kept
-            write_bytes(folder / LEDGER, found.salvage.rewritten(Ledger.VERSION, events))
-        # The next writer makes the copy again.
-        if os.path.lexists(folder / LEDGER_COPY):
-            (folder / LEDGER_COPY).rename(place / LEDGER_COPY)
-    finally:
-        lock.release()
+    with contextlib.suppress(LedgerError):
+        write_bytes(place / LEDGER, read_bytes(folder / LEDGER))
+    if found.dropped:
+        lines = [json.dumps({"n": e.number, "t": e.time, "kind": e.kind, "data": e.data}) for e in found.dropped]
+        write_bytes(place / "dropped.jsonl", "".join(f"{line}\n" for line in lines).encode())
+    if found.of("ledger"):
+        events = None if found.salvage.whole and not found.dropped else found.kept
+        write_bytes(folder / LEDGER, found.salvage.rewritten(Ledger.VERSION, events))
+    # The next writer makes the copy again.
+    if os.path.lexists(folder / LEDGER_COPY):
+        (folder / LEDGER_COPY).rename(place / LEDGER_COPY)
 
 
 def _lost(found: Examination) -> int:

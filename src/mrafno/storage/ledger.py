@@ -118,6 +118,7 @@ class Ledger:
         damaged: Literal["refuse", "skip"] = "refuse",
         wait: float = 0.0,
         brief: bool = False,
+        lock: Lock | None = None,
     ) -> Self:
         """Read a ledger; with ``write`` also open it for appending.
 
@@ -127,6 +128,7 @@ class Ledger:
             damaged: "refuse" raises an error that names the first damaged line. "skip", for readers, leaves such lines
                 out and lists them in :attr:`damage`.
             wait, brief: of the writer's lock, see :class:`~mrafno.storage.lock.Lock`.
+            lock: the folder's lock, if the caller holds it already; :meth:`close` releases it.
         """
         if write and damaged != "refuse":
             raise LedgerError(f"run {folder}: only a reader can leave damaged lines out. Open it without write=True.")
@@ -134,7 +136,7 @@ class Ledger:
         content = ledger._content()  # first, so that no lock file is made in a folder that holds no run
         try:
             if write:
-                ledger._lock = Lock(ledger.folder / LOCK, wait=wait, brief=brief)
+                ledger._lock = lock or Lock(ledger.folder / LOCK, wait=wait, brief=brief)
                 content = ledger._content()
             ledger._replay(content)
             if not ledger.events:

@@ -1,0 +1,65 @@
+"""A repair beside other processes: what was recorded after its check began is not lost."""
+
+import pytest
+
+from mrafno.run import RunReader, telling
+from mrafno.run.check import check_run
+from mrafno.run.repair import Repair, repair_run
+from tests import runs
+from tests.run.test_repair import contents, damage_array
+
+
+def once(act):
+    """A watcher of a check that acts when it is called first."""
+    left = [act]
+    return lambda done: left.pop()() if left else None
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_what_a_driver_records_while_a_repair_checks_is_not_lost(tmp_path, copy):
+    """It had opened the run before the ledger was damaged, and ends while the repair still looks at arrays."""
+    run = runs.ready(tmp_path / "run")
+    [query] = run.ask(1)
+    path = run.path / "ledger.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"evaluated"', b'"evaluatad"', 1))
+    if not copy:
+        (run.path / "ledger.copy.jsonl").unlink()
+
+    def ends():
+        runs.answer(run, [query])
+        run.close()
+
+    done = repair_run(run.path, runs.tiny(), watch=once(ends))
+    assert done.dropped == (not copy)
+    assert check_run(run.path).intact
+    assert RunReader(run.path).state.queries[query.id].status == "told"
+
+
+def test_a_second_repair_meanwhile_leaves_nothing_to_do(tmp_path):
+    """Otherwise it would take back what was simulated again after the first one."""
+    with runs.ready(tmp_path / "run") as run:
+        folder, query = run.path, run.state.of_kind("test", "told")[0]
+        output = run.recorder.example(query)[1]
+    damage_array(folder, query.output)
+    before = []
+
+    def repaired():
+        assert repair_run(folder, runs.tiny()).again == (query.id,)
+        telling.tell(folder, query.id, output)
+        before.append((contents(folder), (folder / "ledger.jsonl").read_bytes()))
+
+    assert repair_run(folder, runs.tiny(), watch=once(repaired)) == Repair()
+    assert before == [(contents(folder), (folder / "ledger.jsonl").read_bytes())]
+    assert len(list((folder / "damaged").iterdir())) == 1
+
+
+def test_a_lock_file_that_is_damaged_is_kept_apart_and_the_rest_repaired(tmp_path):
+    with runs.ready(tmp_path / "run") as run:
+        folder, query = run.path, run.state.of_kind("test", "told")[0]
+    damage_array(folder, query.output)
+    (folder / "lock").write_text("no lock")
+    done = repair_run(folder, runs.tiny())
+    assert done.again == (query.id,)
+    assert (done.kept / "lock" / "lock").read_text() == "no lock"
+    [event] = [event for event in RunReader(folder).ledger.events if event.kind == "repaired"]
+    assert len(event.data["damage"]) == 2
