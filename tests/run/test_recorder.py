@@ -1,7 +1,9 @@
 """The recorder keeps ledger and state together, and tells its listeners."""
 
 import numpy as np
+import pytest
 
+from mrafno.errors import RunError
 from mrafno.run.recorder import Recorder
 from mrafno.run.state import RunState
 from mrafno.storage.ledger import Ledger
@@ -29,6 +31,31 @@ def test_a_replay_gives_the_same_state(tmp_path):
         run.recorder.replay()
         assert run.state is not live
         assert run.state == live == RunState.of(run.ledger.events)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_an_interrupt_between_disk_and_state_leaves_them_the_same(tmp_path, monkeypatch, before):
+    """Somebody presses Ctrl-C in a notebook, and tells again: it must not count twice."""
+    with runs.create(tmp_path / "run") as run:
+        [query] = run.ask(1)
+        apply, left = RunState.apply, [True]
+
+        def interrupted(state, event):
+            if left and before:
+                left.pop()
+                raise KeyboardInterrupt
+            apply(state, event)
+            if left:
+                left.pop()
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(RunState, "apply", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            runs.answer(run, [query])
+        assert run.state == RunState.of(run.ledger.events)
+        assert run.state.queries[query.id].status == "told"
+        with pytest.raises(RunError, match="was told already"):
+            runs.answer(run, [query])
 
 
 def test_examples_and_sizes(tmp_path):

@@ -113,7 +113,6 @@ class Loop:
                 self.recorder.warn(about, text)
         except KeyboardInterrupt:
             scheduler.cancel()
-            self.recorder.replay()
             self.recorder.record("stopped", reason="interrupted")
             raise
         except MrafnoError as error:

@@ -33,8 +33,12 @@ class Recorder:
 
     def record(self, kind: str, /, *, quiet: bool = False, **data: Any) -> None:
         """Append an event, apply it to the state, and call the listeners unless ``quiet``."""
-        event = self.ledger.append(kind, **data)
-        self.state.apply(event)
+        try:
+            event = self.ledger.append(kind, **data)
+            self.state.apply(event)
+        except KeyboardInterrupt:  # perhaps between the two, and somebody may go on
+            self.replay()
+            raise
         if not quiet:
             for listener in self.listeners:
                 listener(event)
@@ -48,7 +52,7 @@ class Recorder:
             logger.warning("%s", text)
 
     def replay(self) -> None:
-        """Make the state again from the ledger, after an interrupt that may have come between append and apply."""
+        """Make the state again from the ledger."""
         self.state = RunState.of(self.ledger.events)
 
     def example(self, record: QueryRecord) -> tuple[Array, Array]:
