@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mrafno.errors import TaskError
+from mrafno.grids.masks import check_unmasked
 
 Array = NDArray[np.float64]
 Layout = Literal["nodes", "cells", "periodic", "left", "periodic-cells", "points"]
@@ -259,6 +260,7 @@ def resample(values: Array, source: Grid, target: Grid, kind: Interpolation = "l
     trigonometric interpolation, exact for every function that both grids resolve. ``nearest`` samples; it is exact for
     functions that are constant on the coarser grid's cells, and keeps a coefficient with two values at two values.
     """
+    check_unmasked(values, "resample: the functions have", TaskError)
     if source.layout != target.layout:
         raise TaskError(f"resample: the grids have different layouts, {source.layout} and {target.layout}.")
     if source.lengths != target.lengths:

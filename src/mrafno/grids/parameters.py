@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from mrafno.errors import MrafnoError, hint
 from mrafno.grids.grid import Array
+from mrafno.grids.masks import check_unmasked
 
 #: What people give as parameters: ``(n, p)`` or ``(p,)`` in the order of their names, or a mapping by name.
 ParameterValues = ArrayLike | Mapping[str, ArrayLike]
@@ -41,6 +42,9 @@ def as_parameters(values: ParameterValues, names: Sequence[str], *, where: str, 
     Args:
         values: ``(n, p)``, or ``(p,)`` for n = 1, or a mapping from every name to one number or to n of them.
     """
+    columns = values if isinstance(values, Mapping) else {"parameters": values}
+    for name, column in columns.items():
+        check_unmasked(column, f"{where}: {name} has", error)
     if isinstance(values, Mapping):
         values = _from_mapping(values, names, where, error)
     try:

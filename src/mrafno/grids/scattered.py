@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mrafno.errors import TaskError
 from mrafno.grids.grid import Array, Grid
+from mrafno.grids.masks import check_unmasked
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ def from_points(points: ArrayLike, values: ArrayLike, grid: Grid) -> Resampled:
         values: ``(n, m)``, or ``(m,)`` for one function.
         grid: for instance ``task.grids[-1]``.
     """
+    check_unmasked(points, "from_points: the points have", TaskError)
+    check_unmasked(values, "from_points: the values have", TaskError)
     x, y = np.asarray(points, dtype=np.float64), np.atleast_2d(np.asarray(values, dtype=np.float64))
     x = x[:, None] if x.ndim == 1 else x
     if x.ndim != 2 or x.shape[1] != grid.dim or y.ndim != 2 or y.shape[1] != len(x):

@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike
 
 from mrafno.errors import SurrogateError
 from mrafno.grids import Array, Domain
+from mrafno.grids.masks import check_unmasked
 from mrafno.grids.parameters import ParameterValues, as_parameters, check_constant, join, split
 
 
@@ -58,6 +59,7 @@ def as_functions(f: ArrayLike, domain: Domain, channels: int) -> Array:
     Args:
         f: ``(n, channels, *grid)``, or one function ``(channels, *grid)``, or ``(*grid)`` if there is one channel.
     """
+    check_unmasked(f, "surrogate: the inputs have", SurrogateError)
     try:
         values = np.asarray(f)
     except ValueError:  # rows of different length

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mrafno.errors import SimulationError, TaskError, raised
 from mrafno.grids import Array, Domain, Grid, Interpolation, Layout, as_shapes, resample
+from mrafno.grids.masks import check_unmasked
 from mrafno.grids.parameters import ParameterValues, as_parameters, check_constant, check_names, join, split
 from mrafno.tasks.source import source_of
 
@@ -273,7 +274,7 @@ class Task(abc.ABC):
         """``y`` as float64 of any shape; :class:`SimulationError` if it is not an array of real numbers."""
         if y is None:
             raise SimulationError(f"{self.name}: the simulation on level {level} returned None: is a `return` missing?")
-        _check_mask(y, f"{self.name}: the simulation on level {level} returned", SimulationError)
+        check_unmasked(y, f"{self.name}: the simulation on level {level} returned", SimulationError)
         try:
             values = np.asarray(y)
             if values.dtype.kind in "fiu":
@@ -333,7 +334,7 @@ class Task(abc.ABC):
 
 def as_numbers(values: ArrayLike, what: str) -> NDArray[Any]:
     """``values`` as an array of real numbers, without a copy if it is one; else :class:`TaskError`."""
-    _check_mask(values, f"{what} has", TaskError)
+    check_unmasked(values, f"{what} has", TaskError)
     try:
         array = np.asarray(values)
     except (TypeError, ValueError):
@@ -361,17 +362,6 @@ def _count(name: str, n: int) -> int:
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise TaskError(f"{name}: cannot draw {n!r} inputs. Give a whole number, 0 or more.")
     return int(n)
-
-
-def _check_mask(values: Any, what: str, error: type[TaskError]) -> None:
-    """Raise for masked values, whose numbers (-9999, often) mean nothing; ``numpy.asarray`` would drop the mask."""
-    parts = [((i,), part) for i, part in enumerate(values)] if isinstance(values, list | tuple) else [((), values)]
-    masks = [(place, np.ma.getmaskarray(part)) for place, part in parts if isinstance(part, np.ma.MaskedArray)]
-    count = sum(int(mask.sum()) for _, mask in masks)
-    if count:
-        place, mask = next((place, mask) for place, mask in masks if mask.any())
-        where = (*place, *(int(i) for i in np.argwhere(mask)[0]))
-        raise error(f"{what} {count} values that are masked, the first at index {where}. Give numbers in their place.")
 
 
 def _check_finite(values: Array, what: str, error: type[TaskError]) -> None:
