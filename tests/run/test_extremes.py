@@ -10,6 +10,7 @@ from mrafno.run.state import RunState
 from mrafno.storage.checksum import seal
 from mrafno.storage.events import decode_line, decode_lines, encode_line
 from mrafno.storage.ledger import Ledger
+from mrafno.tasks import TableTask
 from tests import runs
 from tests.made_runs import made_run
 
@@ -65,6 +66,8 @@ def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_does(tmp_pa
     tracemalloc.start()
     with pytest.raises(RunError, match=r"unpack to 576.* MB, more than 20 times as many. .*numpy.savez"):
         runs.create(tmp_path / "run", examples=tmp_path / "bomb.npz")
+    with pytest.raises(TaskError, match=r"table .*bomb.npz: 0.56 MB unpack to 576.* MB, more than 20 times as many"):
+        TableTask.load(tmp_path / "bomb.npz")
     assert tracemalloc.get_traced_memory()[1] < 50e6
     tracemalloc.stop()
 

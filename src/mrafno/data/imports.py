@@ -24,12 +24,10 @@ from mrafno.grids import Array
 from mrafno.storage.files import from_npy, read_bytes
 from mrafno.storage.ledger import Ledger
 from mrafno.tasks.base import LARGEST, Task, as_numbers
+from mrafno.tasks.packed import check_unpacked
 
 #: A file, or its arrays by name.
 Examples = Path | str | Mapping[str, ArrayLike]
-
-#: Bytes that any file may unpack to, and the multiple of its own bytes that a larger one may.
-_MOST_UNPACKED, _MOST_TIMES = 2**28, 20
 
 _ADVICE = "Give a .npz file with input_0, output_0 and so on, as numpy.savez writes it."
 
@@ -136,7 +134,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     content = read_bytes(path, advice=_ADVICE)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
-            _check_size(path, len(content), sum(member.file_size for member in file.infolist()))
+            check_unpacked(file, len(content), f"examples {path}", RunError)
             members = {name: file.read(name) for name in file.namelist()}
     except RunError:
         raise
@@ -146,12 +144,3 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         name.removesuffix(".npy"): from_npy(values, where=f"{path}: {name}", advice=_ADVICE)
         for name, values in members.items()
     }
-
-
-def _check_size(path: Path, packed: int, unpacked: int) -> None:
-    """Raise for a small file that would fill the memory."""
-    if unpacked > max(_MOST_UNPACKED, _MOST_TIMES * packed):
-        raise RunError(
-            f"examples {path}: {packed / 1e6:.3g} MB unpack to {unpacked / 1e6:.6g} MB, more than {_MOST_TIMES} times "
-            "as many. If this is your own file, write it with numpy.savez, which does not compress."
-        )

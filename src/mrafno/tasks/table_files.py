@@ -13,6 +13,7 @@ outputs stay on disk.
 """
 
 import json
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from mrafno.errors import TaskError, hint
 from mrafno.grids import Array
 from mrafno.grids.parameters import join
 from mrafno.tasks.axes import described_coordinates
+from mrafno.tasks.packed import check_unpacked
 from mrafno.tasks.rows import DrawnRows, Hdf5Rows, JoinedRows, LazyRows, import_h5py
 
 #: Endings of files that are tables.
@@ -63,8 +65,12 @@ def read_table(path: Path | str | Sequence[Path | str], times: int = -1) -> dict
 
 def _npz(path: Path) -> dict[str, Any]:
     try:
+        with zipfile.ZipFile(path) as packed:
+            check_unpacked(packed, path.stat().st_size, f"table {path}", TaskError)
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
+    except TaskError:
+        raise
     except Exception as error:  # a damaged file can fail in any way
         raise TaskError(f"table {path}: it is no .npz file, or it is damaged ({error}).") from error
     levels = len([name for name in arrays if name.startswith("output_")])
