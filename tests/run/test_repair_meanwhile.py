@@ -1,7 +1,10 @@
 """A repair beside other processes: what was recorded after its check began is not lost."""
 
+import time
+
 import pytest
 
+from mrafno.acquisition.base import Choice
 from mrafno.run import RunReader, telling
 from mrafno.run.check import check_run
 from mrafno.run.repair import Repair, repair_run
@@ -51,6 +54,29 @@ def test_a_second_repair_meanwhile_leaves_nothing_to_do(tmp_path):
     assert repair_run(folder, runs.tiny(), watch=once(repaired)) == Repair()
     assert before == [(contents(folder), (folder / "ledger.jsonl").read_bytes())]
     assert len(list((folder / "damaged").iterdir())) == 1
+
+
+def test_the_output_of_a_second_answer_does_not_count_and_leaves_the_query_as_it_is(tmp_path):
+    with runs.ready(tmp_path / "run", lease=0.01) as run:
+        folder, [first] = run.path, run.ask(1)
+        time.sleep(0.02)
+        run.session.expire()
+        again = run.session.ask(1, choose=lambda n, left: [(Choice(first.candidate, first.level), {"score": 1.0})])
+        runs.answer(run, [*again, first])
+        record = run.state.queries[first.id]
+        assert (record.status, record.output is None) == ("abandoned", False)
+    damage_array(folder, record.output)
+    done = repair_run(folder, runs.tiny())
+    assert (done.again, done.unusable) == ((), ())
+    state = RunReader(folder).state
+    assert (state.queries[first.id].damaged, state.queries[again[0].id].status) == (("output",), "told")
+    assert check_run(folder).intact
+    # Its input is damaged later, and cannot be made again, as those of the run are damaged too.
+    damage_array(folder, record.input)
+    damage_array(folder, state.inputs)
+    assert repair_run(folder).unusable == (first.id,)
+    assert RunReader(folder).state.queries[first.id].damaged == ("output", "input")
+    assert check_run(folder).intact
 
 
 def test_a_lock_file_that_is_damaged_is_kept_apart_and_the_rest_repaired(tmp_path):

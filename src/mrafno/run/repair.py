@@ -132,7 +132,7 @@ def _mend(found: Examination, ledger: Ledger, task: Task | None, place: Path) ->
         place,
         tuple(outcome.restored),
         tuple(sorted(outcome.again)),
-        tuple(sorted(outcome.unusable)),
+        tuple(sorted(id for id, parts in outcome.unusable.items() if "input" in parts)),
         dropped,
         outcome.inputs,
         outcome.candidates,

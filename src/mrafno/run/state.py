@@ -249,7 +249,7 @@ class RunState:
             query.cost, query.seconds, query.message = 0.0, None, None
         for id, names in unusable.items():
             query = self.queries[id]
-            query.damaged = tuple(names)
+            query.damaged += tuple(name for name in names if name not in query.damaged)
             if query.status in ("running", "told"):
                 # Its simulation cannot be repeated; one that was given is not asked for, another input may be.
                 query.output, query.cost = None, 0.0
