@@ -49,6 +49,17 @@ def test_runs_that_cannot_be_read_are_listed_with_their_problem(client):
     assert client.send("/api/figures?run=nonsense").status == 503
 
 
+def test_a_curve_that_is_none_is_a_problem_and_no_internal_error(tmp_path, serve):
+    """The checksums of such a ledger are right."""
+    made_run(tmp_path / "run", levels=(0, 0), errors=(0.5, 0.4))
+    with Ledger.open(tmp_path / "run", write=True) as ledger:
+        event = next(event for event in ledger.events if event.kind == "evaluated")
+        metrics = dict.fromkeys(event.data["metrics"], "<script>")
+        ledger.append("evaluated", **{**event.data, "metrics": metrics})
+    answer = Client(serve(tmp_path)).send("/api/overlay?run=run")
+    assert (answer.status, "cannot be interpreted" in json.loads(answer.content)["problem"]) == (503, True)
+
+
 def test_a_run_of_a_newer_format_is_listed_with_its_problem(tmp_path, serve, monkeypatch):
     monkeypatch.setattr(Ledger, "VERSION", 2)
     made_run(tmp_path / "newer")

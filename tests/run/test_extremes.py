@@ -86,7 +86,7 @@ def test_what_is_no_number_of_json_is_no_event(number):
     assert {found.fault for found in decode_lines([line] * 200)} == {"it is no event"}
 
 
-@pytest.mark.parametrize(("cost", "seconds"), [(float("inf"), 1.0), (-1.0, None), (1.0, float("inf"))])
+@pytest.mark.parametrize(("cost", "seconds"), [(float("inf"), 1.0), (-1.0, None), (1.0, float("inf")), (10**400, None)])
 def test_a_cost_that_no_writer_writes_is_damage(tmp_path, cost, seconds):
     """A number like 1e999, which JSON has and which Python reads as infinity."""
     events = Ledger.open(made_run(tmp_path / "run", levels=(0,))).events

@@ -102,10 +102,16 @@ class Site:
         try:
             parts = urlsplit(target)
             given = parse_qs(parts.query, max_num_fields=2 * _OVERLAID)
-            asked = {key: values[-1] for key, values in given.items()}
         except ValueError:
             return _problem(400, "Invalid address.")
         path = parts.path if not (parts.scheme or parts.netloc) else ""
+        try:
+            return self._answer(path, given, known)
+        except MrafnoError as error:
+            return _problem(503, str(error))
+
+    def _answer(self, path: str, given: dict[str, list[str]], known: str | None) -> Answer:
+        asked = {key: values[-1] for key, values in given.items()}
         if path == "/":
             return _known(page_file("index.html"), known)
         if path.startswith("/static/"):
@@ -122,10 +128,7 @@ class Site:
         run = self.runs.get(asked.get("run", ""))
         if run is None:
             return _problem(404, "Unknown run.")
-        try:
-            return view(run, asked, known)
-        except MrafnoError as error:
-            return _problem(503, str(error))
+        return view(run, asked, known)
 
     @property
     def _views(self) -> dict[str, Callable[[WatchedRun, dict[str, str], str | None], Answer]]:

@@ -1,6 +1,5 @@
 """What a ledger records: queries and what became of them, fits, measurements."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -8,6 +7,7 @@ from mrafno.analysis.estimate import Estimate
 from mrafno.errors import printable
 from mrafno.run.spending import Count, Spent
 from mrafno.storage.arrays import ArrayFile
+from mrafno.tasks.base import LARGEST
 
 #: Names that version 0.1 wrote into "trained" events.
 _EARLIER_NAMES = {
@@ -140,6 +140,6 @@ def printable_values(values: Any) -> Any:
 
 
 def check_amounts(cost: float, seconds: float | None) -> None:
-    """Raise ValueError for what no writer has written: JSON has numbers that Python reads as infinity."""
-    if not 0 <= cost < math.inf or not (seconds is None or 0 <= seconds < math.inf):
+    """Raise ValueError for what no writer has written: JSON has numbers that are no float, or infinite."""
+    if not 0 <= cost <= LARGEST or not (seconds is None or 0 <= seconds <= LARGEST):
         raise ValueError(f"a cost of {cost} or {seconds} seconds")
