@@ -51,7 +51,7 @@ def test_a_fourier_layer_is_a_product_of_modes_and_a_linear_map(fft):
     layer = drawn(FourierLayer(MEMBERS, width, (modes,), torch.float64))
     layer.fft = fft
     v = torch.randn(MEMBERS, points, 2, width, dtype=torch.float64)
-    found = layer(v, Mesh.of([np.arange(points) / points], [1.0]))
+    found = layer(v.flatten(1, 2), [(Mesh.of([np.arange(points) / points], [1.0]), 2)]).view_as(v)
     for member in range(MEMBERS):
         spectrum = torch.fft.rfft(v[member], dim=0)
         product = torch.zeros_like(spectrum)

@@ -184,33 +184,45 @@ class MemberFNO(nn.Module):
 
         ``masks``, one ``(M, B or 1, width)`` per layer, switch channels off (dropout).
         """
-        worked = self.working_mesh(mesh)
-        return points_last(interpolate(self._features([(f, mesh, level)], worked, masks), worked, mesh))
+        blocks = self._blocks([(f, mesh, level)])
+        v = _functions(self._features(blocks, masks), blocks)[0]
+        return points_last(interpolate(v, blocks[0].mesh, mesh))
 
-    def working_mesh(self, mesh: Mesh) -> Mesh:
-        """The mesh on which the layers work for inputs on a mesh."""
-        return working_mesh(mesh, self.settings.spacing)[0] if self.settings.stencil_radius else mesh
-
-    def _features(self, parts: Sequence[Part], mesh: Mesh, masks: Sequence[Tensor] | None) -> Tensor:
-        """The same for several batches, concatenated, on the mesh on which the layers work for all of them."""
+    def _blocks(self, parts: Sequence[Part]) -> list["_Block"]:
+        """The parts grouped by the mesh on which the layers work."""
         s = self.settings
-        places = [working_mesh(part[1], s.spacing)[1] if s.stencil_radius else () for part in parts]
-        x = points_first(torch.cat([thin(f, place) for (f, _, _), place in zip(parts, places, strict=True)], dim=1))
-        # Coordinates and level are the same for a whole batch: their part of the first map is computed once.
-        values = x.flatten(1, -2).expand(self.members, -1, -1)
-        own = linear_map(values, self.lift_in.weight[:, :, : s.in_channels])
-        shared = [self._place(mesh, level, x).expand(-1, -1, f.shape[1], -1) for f, _, level in parts]
-        place = shared[0] if len(shared) == 1 else torch.cat(shared, dim=2)
-        v = functional.gelu(own.view(place.shape) + place)
-        v = self.lift_out(v).view(self.members, *x.shape[1:-1], -1)
+        groups: dict[Mesh, list[int]] = {}
+        for index, (_, mesh, _) in enumerate(parts):
+            worked = working_mesh(mesh, s.spacing)[0] if s.stencil_radius else mesh
+            groups.setdefault(worked, []).append(index)
+        return [_Block(mesh, indices, [parts[index] for index in indices]) for mesh, indices in groups.items()]
+
+    def _features(self, blocks: Sequence["_Block"], masks: Sequence[Tensor] | None) -> Tensor:
+        """Output of the last layer, ``(M, N, width)``, the functions of each block after those of the one before."""
+        s = self.settings
+        lifted = [self._lifted(block) for block in blocks]
+        v: Tensor = self.lift_out(functional.gelu(lifted[0] if len(lifted) == 1 else torch.cat(lifted, dim=1)))
+        meshes = [(block.mesh, sum(block.sizes)) for block in blocks]
         for i, layer in enumerate(self.layers):
-            update: Tensor = layer(v, mesh)
+            update: Tensor = layer(v, meshes)
             if i + 1 < len(self.layers):
                 update = functional.gelu(update)
             v = v + update if s.residual else update
             if masks is not None:
-                v = v * masks[i].view(self.members, *[1] * s.dim, *masks[i].shape[1:])
+                v = _masked(v, masks[i], blocks)
         return v
+
+    def _lifted(self, block: "_Block") -> Tensor:
+        """The first map of a block's inputs, coordinates and levels, ``(M, N, width)``."""
+        s = self.settings
+        places = [working_mesh(mesh, s.spacing)[1] if s.stencil_radius else () for _, mesh, _ in block.parts]
+        x = points_first(torch.cat([thin(f, at) for (f, _, _), at in zip(block.parts, places, strict=True)], dim=1))
+        # Coordinates and level are the same for a whole batch: their part of the first map is computed once.
+        values = x.flatten(1, -2).expand(self.members, -1, -1)
+        own = linear_map(values, self.lift_in.weight[:, :, : s.in_channels])
+        shared = [self._place(block.mesh, level, x).expand(-1, -1, f.shape[1], -1) for f, _, level in block.parts]
+        place = shared[0] if len(shared) == 1 else torch.cat(shared, dim=2)
+        return (own.view(place.shape) + place).flatten(1, 2)
 
     def _place(self, mesh: Mesh, level: int, like: Tensor) -> Tensor:
         """The part of the first map due to coordinates and level, ``(M, points, 1, width)``."""
@@ -233,16 +245,18 @@ class MemberFNO(nn.Module):
     def together(
         self, parts: Sequence[Part], masks: Sequence[Tensor] | None = None, detach_variance: bool = False
     ) -> list[tuple[Tensor, Tensor]]:
-        """The same for several batches in one pass of the layers, which must work on the same mesh for all of them."""
-        worked = self.working_mesh(parts[0][1])
-        v = self._features(parts, worked, masks)
-        sizes = [part[0].shape[1] for part in parts]
-        means = torch.split(self.mean_out(functional.gelu(self.mean_in(v))), sizes, dim=-2)
-        log_vars = torch.split(self._log_variance(v.detach() if detach_variance else v, worked), sizes, dim=1)
-        return [
-            (points_last(self._refined(interpolate(mean, worked, mesh), mesh, level)), log_var)
-            for mean, log_var, (_, mesh, level) in zip(means, log_vars, parts, strict=True)
-        ]
+        """The same for several batches in one pass of the layers, whatever their meshes."""
+        blocks = self._blocks(parts)
+        v = self._features(blocks, masks)
+        means = _functions(self.mean_out(functional.gelu(self.mean_in(v))), blocks)
+        log_vars = self._log_variances(v.detach() if detach_variance else v, blocks)
+        found: dict[int, tuple[Tensor, Tensor]] = {}
+        for block, mean, log_var in zip(blocks, means, log_vars, strict=True):
+            split = zip(_split(mean, block.sizes, -2), _split(log_var, block.sizes, 1), strict=True)
+            for index, (_, mesh, level), (one, its_log_var) in zip(block.indices, block.parts, split, strict=True):
+                fine = self._refined(interpolate(one, block.mesh, mesh), mesh, level)
+                found[index] = points_last(fine), its_log_var
+        return [found[index] for index in range(len(parts))]
 
     def _refined(self, mean: Tensor, mesh: Mesh, level: int) -> Tensor:
         """The mean with zero boundaries, and with the local corrections of each level up to ``level``."""
@@ -254,18 +268,59 @@ class MemberFNO(nn.Module):
             mean = mean + (correction if factor is None else correction * factor)
         return mean
 
-    def _log_variance(self, v: Tensor, mesh: Mesh) -> Tensor:
+    def _log_variances(self, v: Tensor, blocks: Sequence["_Block"]) -> Sequence[Tensor]:
         """Channels mixed, averaged over ``bins`` cells per axis (so that any grid will do), convolved, and an FFN."""
         s = self.settings
-        x = self.variance_mix(v)
-        for axis in range(s.dim):
-            x = product_along(x, pooling_matrix(mesh, axis, s.bins, v.dtype, v.device), axis)
+        pooled = []
+        for x, block in zip(_functions(self.variance_mix(v), blocks), blocks, strict=True):
+            for axis in range(s.dim):
+                x = product_along(x, pooling_matrix(block.mesh, axis, s.bins, v.dtype, v.device), axis)
+            pooled.append(x)
+        x = pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=-2)
         padded = functional.pad(x, (0, 0, 0, 0, *(1, 1) * s.dim))
         shifts = itertools.product(range(3), repeat=s.dim)
         patches = [_window(padded, shift, s.bins) for shift in shifts]
         x = functional.gelu(self.variance_conv(torch.cat(patches, dim=-1)))  # (M, *bins, B, 16)
         log_var: Tensor = self.variance_out(functional.gelu(self.variance_in(points_last(x).flatten(2))))
-        return log_var[..., 0]
+        return _split(log_var[..., 0], [sum(block.sizes) for block in blocks], 1)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Batches whose layers work on one mesh: their places in a list of parts, and themselves."""
+
+    mesh: Mesh
+    indices: list[int]
+    parts: list[Part]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Inputs of each batch."""
+        return [f.shape[1] for f, _, _ in self.parts]
+
+
+def _functions(values: Tensor, blocks: Sequence[_Block]) -> list[Tensor]:
+    """Values ``(M, N, C)`` as the functions ``(M, *points, B, C)`` of each block."""
+    shapes = [(*block.mesh.shape[::-1], sum(block.sizes)) for block in blocks]
+    parts = _split(values, [math.prod(shape) for shape in shapes], 1)
+    return [part.reshape(len(part), *shape, part.shape[-1]) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _split(values: Tensor, sizes: list[int], axis: int) -> Sequence[Tensor]:
+    """Like ``torch.split``, but all of it as it is: when torch.export traces, its size is symbolic."""
+    return [values] if len(sizes) == 1 else torch.split(values, sizes, axis)
+
+
+def _masked(v: Tensor, mask: Tensor, blocks: Sequence[_Block]) -> Tensor:
+    """Values ``(M, N, C)`` times a mask ``(M, B or 1, C)`` of the channels of each function."""
+    parts = _functions(v, blocks)
+    shares = [sum(block.sizes) for block in blocks]
+    masks = [mask] * len(blocks) if mask.shape[1] == 1 else _split(mask, shares, 1)
+    masked = [
+        (part * one.view(len(one), *[1] * (part.ndim - 3), *one.shape[1:])).flatten(1, -2)
+        for part, one in zip(parts, masks, strict=True)
+    ]
+    return masked[0] if len(masked) == 1 else torch.cat(masked, dim=1)
 
 
 def embed(level: int, levels: int, kind: Embedding) -> list[float]:

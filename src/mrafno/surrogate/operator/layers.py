@@ -1,6 +1,7 @@
 """Building blocks of networks with a member axis: maps of the channels at every point, and Fourier layers."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -77,10 +78,10 @@ class FourierLayer(nn.Module):
         # (members, mode, in, real | imaginary part of out)
         self.spectral = nn.Parameter(torch.zeros(members, count, width, 2 * width, dtype=dtype))
 
-    def forward(self, v: Tensor, mesh: Mesh) -> Tensor:
-        """Apply to ``(M, *points, B, C)``."""
+    def forward(self, v: Tensor, meshes: Sequence[tuple[Mesh, int]]) -> Tensor:
+        """Apply to functions ``(M, N, C)`` on meshes with so many functions each."""
         local = self.pointwise
-        return fourier_layer(v, self.spectral, local.weight, local.bias, mesh, self.modes, self.fft)
+        return fourier_layer(v, self.spectral, local.weight, local.bias, meshes, self.modes, self.fft)
 
     def initialise(self, member: int, generator: torch.Generator) -> None:
         """Modes keep the size of a function on average."""

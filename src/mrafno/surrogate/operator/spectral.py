@@ -164,15 +164,19 @@ def to_modes(values: Tensor, products: tuple[Tensor, ...]) -> Tensor:
     return found.view(m, -1, 2, b, c)
 
 
-def from_modes(spectrum: Tensor, products: tuple[Tensor, ...]) -> Tensor:
-    """A spectrum ``(M, Q, 2, B, C)`` to functions ``(M, *points, B, C)``."""
+def from_modes(spectrum: Tensor, products: tuple[Tensor, ...], onto: Tensor | None = None) -> Tensor:
+    """A spectrum ``(M, Q, 2, B, C)`` to functions ``(M, *points, B, C)``; added to those of ``onto``, in place."""
     m, _, _, b, c = spectrum.shape
     # The product of the last axis, which is real, has as many rows as points, the others twice as many.
     points = [product.shape[0] // (2 if i else 1) for i, product in enumerate(products)]
     found = spectrum
     for i in reversed(range(len(products))):
         done = math.prod(points[i + 1 :]) * b * c
-        found = _left(products[i], found.view(-1 if i else m, products[i].shape[1], done))
+        rows = found.reshape(-1 if i else m, products[i].shape[1], done)
+        if i or onto is None:
+            found = _left(products[i], rows)
+        else:
+            found = onto.view(m, points[0], done).baddbmm_(products[i].expand(m, -1, -1), rows)
     return found.view(m, *points, b, c)
 
 
@@ -197,7 +201,8 @@ def multiply(spectrum: Tensor, weight: Tensor) -> Tensor:
 class _FourierLayer(torch.autograd.Function):
     """Transform, product, inverse and pointwise map with a hand-written derivative, which saves passes over the grid.
 
-    The bias is added to the mean of each function, which is the mode zero, where it costs nothing.
+    Functions on several meshes, ``(M, N, C)``, are transformed one mesh after another and share all other products. The
+    bias is added to the mean of each function, which is the mode zero, where it costs nothing.
     """
 
     @staticmethod
@@ -207,29 +212,29 @@ class _FourierLayer(torch.autograd.Function):
         weight: Tensor,
         local: Tensor,
         bias: Tensor,
-        analysis: tuple[Tensor, ...],
-        synthesis: tuple[Tensor, ...],
+        batches: tuple[int, ...],
+        analysis: tuple[tuple[Tensor, ...], ...],
+        synthesis: tuple[tuple[Tensor, ...], ...],
     ) -> Tensor:
-        spectrum = to_modes(values, analysis)
+        spectrum = _spectra(values, batches, synthesis, analysis)
         ctx.save_for_backward(values, spectrum, weight, local)
-        ctx.products = analysis, synthesis
+        ctx.products = batches, analysis, synthesis
         mixed = multiply(spectrum, weight)
-        for mode in _zero_modes(synthesis):
+        for mode in _zero_modes(synthesis[0]):
             mixed[:, mode, 0] += bias.transpose(1, 2)
-        out = from_modes(mixed, synthesis)
-        out.flatten(1, -2).baddbmm_(values.flatten(1, -2), local.transpose(1, 2))
+        out = torch.bmm(values, local.transpose(1, 2))
+        _add_functions(mixed, batches, synthesis, out)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         values, spectrum, weight, local = ctx.saved_tensors
-        analysis, synthesis = ctx.products
+        batches, analysis, synthesis = ctx.products
         gradient = gradients[0].contiguous()
-        flat_gradient = gradient.flatten(1, -2)
         m, q, _, b, c = spectrum.shape
-        turned = to_modes(gradient, tuple(p.T for p in synthesis))
-        for_bias: Any = sum(turned[:, mode, 0].sum(1)[..., None] for mode in _zero_modes(synthesis))
+        turned = _spectra(gradient, batches, synthesis, _transposed(synthesis))
+        for_bias: Any = sum(turned[:, mode, 0].sum(1)[..., None] for mode in _zero_modes(synthesis[0]))
         real, imaginary = turned.unbind(2)
         both = real.new_empty(m, q, 2, b, 2, real.shape[-1])
         both[:, :, 0, :, 0] = real
@@ -237,13 +242,48 @@ class _FourierLayer(torch.autograd.Function):
         torch.neg(real, out=both[:, :, 1, :, 1])
         outer = both.view(m * q, 2 * b, -1)
         for_weight = torch.bmm(spectrum.reshape(m * q, 2 * b, c).transpose(1, 2), outer).view(weight.shape)
-        for_local = torch.bmm(flat_gradient.transpose(1, 2), values.flatten(1, -2))
+        for_local = torch.bmm(gradient.transpose(1, 2), values)
         for_values = None
         if ctx.needs_input_grad[0]:
             through = torch.bmm(outer, weight.flatten(0, 1).transpose(1, 2)).view(m, q, 2, b, c)
-            for_values = from_modes(through, tuple(p.T for p in analysis))
-            for_values.flatten(1, -2).baddbmm_(flat_gradient, local)
-        return for_values, for_weight, for_local, for_bias, None, None
+            for_values = torch.bmm(gradient, local)
+            _add_functions(through, batches, _transposed(analysis), for_values)
+        return for_values, for_weight, for_local, for_bias, None, None, None
+
+
+def _transposed(products: tuple[tuple[Tensor, ...], ...]) -> tuple[tuple[Tensor, ...], ...]:
+    return tuple(tuple(product.T for product in one) for one in products)
+
+
+def _blocks(values: Tensor, batches: tuple[int, ...], synthesis: tuple[tuple[Tensor, ...], ...]) -> list[Tensor]:
+    """Views of functions on several meshes ``(M, N, C)``, each ``(M, *points, B, C)``."""
+    shapes = [
+        (*(product.shape[0] // (2 if i else 1) for i, product in enumerate(products)), batch)
+        for batch, products in zip(batches, synthesis, strict=True)
+    ]
+    parts = [values] if len(shapes) == 1 else torch.split(values, [math.prod(shape) for shape in shapes], dim=1)
+    return [part.view(len(part), *shape, part.shape[-1]) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _spectra(
+    values: Tensor,
+    batches: tuple[int, ...],
+    synthesis: tuple[tuple[Tensor, ...], ...],
+    analysis: tuple[tuple[Tensor, ...], ...],
+) -> Tensor:
+    """The spectra of functions on several meshes, ``(M, Q, 2, sum of B, C)``."""
+    blocks = _blocks(values, batches, synthesis)
+    found = [to_modes(block, products) for block, products in zip(blocks, analysis, strict=True)]
+    return found[0] if len(found) == 1 else torch.cat(found, dim=3)
+
+
+def _add_functions(
+    spectra: Tensor, batches: tuple[int, ...], synthesis: tuple[tuple[Tensor, ...], ...], out: Tensor
+) -> None:
+    """Add the functions of these spectra ``(M, Q, 2, sum of B, C)`` to functions on several meshes ``(M, N, C)``."""
+    parts = [spectra] if len(batches) == 1 else torch.split(spectra, list(batches), dim=3)
+    for block, part, products in zip(_blocks(out, batches, synthesis), parts, synthesis, strict=True):
+        from_modes(part, products, block)
 
 
 def _zero_modes(synthesis: tuple[Tensor, ...]) -> tuple[int, ...]:
@@ -260,29 +300,42 @@ def fourier_layer(
     weight: Tensor,
     local: Tensor,
     bias: Tensor,
-    mesh: Mesh,
+    meshes: Sequence[tuple[Mesh, int]],
     modes: tuple[int, ...],
     fft: bool | None = None,
 ) -> Tensor:
-    """W v + b + the lowest modes of v times their weights, for ``v`` of shape ``(M, *points, B, C)``.
+    """W v + b + the lowest modes of v times their weights, for functions ``v`` on one or several meshes.
 
-    ``weight`` is ``(M, Q, C, 2 C')``, ``local`` ``(M, C', C)`` and ``bias`` ``(M, C', 1)``. ``fft`` forces one of the
-    two transforms; None chooses by size.
+    Args:
+        values: ``(M, N, C)``, the functions of one mesh ``(M, *points, B, C)`` after those of another.
+        weight, local, bias: ``(M, Q, C, 2 C')``, ``(M, C', C)`` and ``(M, C', 1)``.
+        meshes: each mesh and its number B of functions.
+        fft: forces one of the two transforms; None chooses by size.
     """
-    if fft if fft is not None else use_fft(mesh, modes):
-        through_modes = _convolve_fft(values, weight, mesh, modes)
-        flat = torch.baddbmm(through_modes.flatten(1, -2), values.flatten(1, -2), local.transpose(1, 2))
-        return (flat + bias.transpose(1, 2)).view(through_modes.shape)
-    analysis = matrices(mesh, modes, False, values.dtype, values.device)
-    synthesis = matrices(mesh, modes, True, values.dtype, values.device)
-    return _FourierLayer.apply(values, weight, local, bias, analysis, synthesis)  # type: ignore[no-any-return, no-untyped-call]
+    # Fast transforms know no bfloat16.
+    if values.dtype != torch.bfloat16 and (fft if fft is not None else all(use_fft(mesh, modes) for mesh, _ in meshes)):
+        sizes = [math.prod(mesh.shape) * batch for mesh, batch in meshes]
+        parts = [values] if len(meshes) == 1 else torch.split(values, sizes, dim=1)
+        found = [
+            _convolve_fft(part.view(len(part), *mesh.shape[::-1], batch, -1), weight, mesh, modes).flatten(1, -2)
+            for part, (mesh, batch) in zip(parts, meshes, strict=True)
+        ]
+        through_modes = found[0] if len(found) == 1 else torch.cat(found, dim=1)
+        return torch.baddbmm(through_modes, values, local.transpose(1, 2)) + bias.transpose(1, 2)
+    analysis, synthesis = (
+        tuple(matrices(mesh, modes, inverse, values.dtype, values.device) for mesh, _ in meshes)
+        for inverse in (False, True)
+    )
+    batches = tuple(batch for _, batch in meshes)
+    return _FourierLayer.apply(values, weight, local, bias, batches, analysis, synthesis)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def convolve(values: Tensor, weight: Tensor, mesh: Mesh, modes: tuple[int, ...], fft: bool | None = None) -> Tensor:
     """The convolution of :func:`fourier_layer` alone: the lowest modes times ``weight``, all others dropped."""
-    shape = (values.shape[0], weight.shape[-1] // 2)
-    nothing = values.new_zeros(*shape, values.shape[-1]), values.new_zeros(*shape, 1)
-    return fourier_layer(values, weight, *nothing, mesh, modes, fft)
+    m, *grid, batch, c = values.shape
+    nothing = values.new_zeros(m, weight.shape[-1] // 2, c), values.new_zeros(m, weight.shape[-1] // 2, 1)
+    found = fourier_layer(values.flatten(1, -2), weight, *nothing, [(mesh, batch)], modes, fft)
+    return found.view(m, *grid, batch, -1)
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ independently. The losses of an example:
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,16 +58,6 @@ def example_losses(mean: Tensor, log_var: Tensor, target: Tensor, loss: Loss, we
     return relative + negative_log_likelihood(mean.detach(), bounded(log_var), target) / d
 
 
-def passes(network: object, drawn: Sequence[Drawn]) -> list[list[Drawn]]:
-    """Minibatches grouped by the mesh on which the layers work; a group goes through them in one pass."""
-    if not isinstance(network, MemberFNO):
-        return [[one] for one in drawn]
-    groups: dict[Mesh, list[Drawn]] = {}
-    for one in drawn:
-        groups.setdefault(network.working_mesh(one[1]), []).append(one)
-    return list(groups.values())
-
-
 def average_losses(
     network: Callable[..., tuple[Tensor, Tensor]],
     drawn: Sequence[Drawn],
@@ -84,19 +74,17 @@ def average_losses(
         values: number of output values of an example of each level, divided by the average over all examples.
         taught: the level as which those of each level are learnt; None for its own.
     """
+    chosen = masks(sum(f.shape[1] for _, _, f, _ in drawn)) if masks else None
+    options: dict[str, Any] = {"masks": chosen, "detach_variance": loss == "composite"}
+    parts = [(f, mesh, taught[level] if taught else level) for level, mesh, f, _ in drawn]
+    found = (
+        network.together(parts, **options)
+        if isinstance(network, MemberFNO)
+        else [network(*part, **options) for part in parts]
+    )
     total: Tensor | float = 0.0
-    for parts in passes(network, drawn):
-        chosen = masks(sum(f.shape[1] for _, _, f, _ in parts)) if masks else None
-        options: dict[str, Any] = {"masks": chosen, "detach_variance": loss == "composite"}
-        if len(parts) > 1:
-            found = cast(MemberFNO, network).together(
-                [(f, mesh, taught[level] if taught else level) for level, mesh, f, _ in parts], **options
-            )
-        else:
-            level, mesh, f, _ = parts[0]
-            found = [network(f, mesh, taught[level] if taught else level, **options)]
-        for (mean, log_var), (level, _, _, y) in zip(found, parts, strict=True):
-            total = total + shares[level] * example_losses(mean, log_var, y, loss, values[level]).mean(1)
+    for (mean, log_var), (level, _, _, y) in zip(found, drawn, strict=True):
+        total = total + shares[level] * example_losses(mean, log_var, y, loss, values[level]).mean(1)
     assert isinstance(total, Tensor), "there is at least one level with examples"
     return total
 

@@ -1,0 +1,145 @@
+"""Where the time of a training step goes: processor time by kind of operation, and the rate of its matrix products.
+
+    python -m benchmarks.bench_step [TASK ...] [--batch 20] [--members 5]
+
+Network, grids, strides and batch are those of a run's fit from scratch on 100 + 10 examples, in one thread. Times are
+processor time, the median of several steps, so other work on the machine matters little. ``peak`` is the rate of a
+product of two square matrices.
+"""
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mrafno.data.dataset import Dataset, Normaliser
+from mrafno.surrogate import Ensemble
+from mrafno.surrogate.operator.fno import MemberFNO
+from mrafno.surrogate.training.batches import Batches
+from mrafno.surrogate.training.loop import adam
+from mrafno.surrogate.training.memory import steady_memory
+from mrafno.surrogate.training.objective import network_objective
+from mrafno.tasks import get_task
+
+TASKS = ("burgers", "darcy", "navier-stokes", "diffusion3d")
+SIZES = (100, 10)
+#: Kinds of operations, by a part of their names.
+KINDS = {
+    "products": ("bmm", "aten.mm"),
+    "activation": ("gelu",),
+    "optimiser": ("adamw", "foreach"),
+    "copies": ("copy", "clone", "cat", "index", "contiguous", "fill", "zero"),
+}
+
+
+class Spent(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Processor time by kind of operation, and the floating-point operations of products."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.operations = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        start = time.thread_time()
+        result = function(*args, **(kwargs or {}))
+        name = str(function)
+        kind = next((kind for kind, parts in KINDS.items() if any(part in name for part in parts)), "sums and others")
+        self.seconds[kind] += time.thread_time() - start
+        if kind == "products":
+            left, right = args[-2:]
+            self.operations += 2 * left.numel() * right.shape[-1]
+        return result
+
+
+def steps(task: str, batch: int | None, members: int) -> Callable[[], None]:
+    """What makes one training step on random examples."""
+    domain = get_task(task).domain
+    rng = np.random.default_rng(0)
+    shapes = [(n, *grid.shape) for n, grid in zip(SIZES, domain.grids, strict=True)]
+    pairs = [
+        (rng.normal(size=(n, domain.in_channels, *grid)), rng.normal(size=(n, domain.out_channels, *grid)))
+        for n, *grid in shapes
+    ]
+    data = Dataset.of(domain, pairs)
+    ensemble = Ensemble(domain, members=members, training={"batch": batch} if batch else None)
+    network = MemberFNO(ensemble.network_settings, members).initialise(range(members))
+    batches = Batches(data, Normaliser.fit(data), ensemble.training, [[m] for m in range(members)])
+    objective = network_objective(network, batches, ensemble.training.loss)
+    optimiser = adam(network, ensemble.training)
+
+    def step() -> None:
+        losses = objective()
+        for parameter in network.parameters():
+            parameter.grad = None
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+    return step
+
+
+def peak(dtype: torch.dtype, n: int = 1024) -> float:
+    """Operations per second of a product of two square matrices."""
+    a = torch.randn(n, n).to(dtype)
+    return 2 * n**3 / min(seconds_of(lambda: torch.mm(a, a), 8))
+
+
+def seconds_of(call: Callable[[], Any], times: int) -> list[float]:
+    """Processor time of each of several calls."""
+    found = []
+    for _ in range(times):
+        start = time.process_time()
+        call()
+        found.append(time.process_time() - start)
+    return found
+
+
+def rows(tasks: list[str], batch: int | None, members: int, count: int) -> Iterator[tuple[str, float, Spent]]:
+    for task in tasks:
+        step = steps(task, batch, members)
+        with steady_memory():
+            seconds_of(step, 3)  # make tables and take memory from the system
+            whole = median(seconds_of(step, count))
+            with Spent() as spent:
+                seconds_of(step, count)
+        yield task, whole, spent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*", default=list(TASKS))
+    parser.add_argument("--batch", type=int, help="examples per step (default: the preset's)")
+    parser.add_argument("--members", type=int, default=5)
+    parser.add_argument("--count", type=int, default=8, help="steps that are measured (default: 8)")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    kinds = [*KINDS, "sums and others"]
+    best = peak(torch.float32)
+    table = Table(title=f"A training step, {given.members} members, peak {best / 1e9:.0f} GFLOP/s")
+    for heading in ("", "ms", *kinds, "Python", "GFLOP", "GFLOP/s of products", "of a step"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for task, whole, spent in rows(given.tasks, given.batch, given.members, given.count):
+        shares = [spent.seconds[kind] / given.count for kind in kinds]
+        operations = spent.operations / given.count
+        table.add_row(
+            task,
+            f"{1e3 * whole:.0f}",
+            *[f"{1e3 * share:.1f}" for share in shares],
+            f"{1e3 * max(0.0, whole - sum(shares)):.1f}",
+            f"{operations / 1e9:.2f}",
+            f"{operations / shares[0] / 1e9:.0f}",
+            f"{operations / whole / best:.0%} of peak",
+        )
+    Console(width=160).print(table)
+
+
+if __name__ == "__main__":
+    main()
