@@ -1,9 +1,9 @@
 """The dashboard beside many long runs: how long a browser waits for a list, a run's figures, and nothing new.
 
-Ledgers of 500 steps each are made without any training. Requests go through HTTP on this machine; times are medians,
+Ledgers of 1,000 steps each are made without any training. Requests go through HTTP on this machine; times are medians,
 but for those that happen once, by the clock and of the processor (server and client together), which differ where other
-programs are busy. A first list answers with what it could read in half a second; the time until all runs are read is
-told too.
+programs are busy. A first list answers with what it could read in a twentieth of a second; the time until all runs
+are read is told too.
 """
 
 import argparse
@@ -31,9 +31,11 @@ from mrafno.tasks.stored import task_as_json
 
 #: What each time is to stay below on a quiet machine, in milliseconds.
 AIMS = {
+    "list, the first": 100,
     "list, as a whole": 100,
     "list, nothing new": 100,
     "list, one run advanced": 100,
+    "key figures of a run": 100,
     "run, nothing new": 10,
     "figures of a run": 500,
 }
@@ -153,7 +155,7 @@ def measure(server: Server, ledger: Ledger, steps: int, repeat: int) -> dict[str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--runs", type=int, default=50, help="how many (default: 50)")
-    parser.add_argument("--steps", type=int, default=500, help="of each (default: 500)")
+    parser.add_argument("--steps", type=int, default=1000, help="of each (default: 1000)")
     parser.add_argument("--repeat", type=int, default=20, help="requests of each kind (default: 20)")
     options = parser.parse_args()
     console = Console()
@@ -163,6 +165,7 @@ def main() -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with ledger, Server(Path(folder), port=0) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
+            server.warm_up()  # as the command does
             times = measure(server, ledger, options.steps, options.repeat)
             server.shutdown()
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024

@@ -85,7 +85,10 @@ class Client:
         return json.loads(answer.content)
 
     def rows(self):
-        return {row["name"]: row for row in self.json("/api/runs")["runs"]}
+        """Rows by name; asks again until all runs were read, as the page does."""
+        while (content := self.json("/api/runs"))["unread"]:
+            pass
+        return {row["name"]: row for row in content["runs"]}
 
 
 def damage(ledger):

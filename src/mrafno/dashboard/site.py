@@ -42,7 +42,7 @@ from mrafno.run.notes import write_notes
 from mrafno.run.reader import RunReader
 
 #: Seconds that a request of the list spends on reading new events; the rest is read by the next one.
-_READ_SECONDS = 0.5
+_READ_SECONDS = 0.05
 #: Most runs on one axis.
 _OVERLAID = 20
 #: Runs whose figures are cached.

@@ -4,26 +4,26 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from mrafno.plot.style import BLUE, GREEN, MARGIN, ORANGE, PLAIN, legend_below, level_styles
+from mrafno.plot.style import BLUE, GREEN, MARGIN, ORANGE, legend_below, level_styles, new_figure
 from mrafno.plot.text import duration
 
 
 def bars_figure(names: Sequence[str], series: Mapping[str, Sequence[tuple[float, float]]], axis: str) -> go.Figure:
     """Groups of bars with error bars: ``{series: [(mean, deviation) per name]}``."""
-    figure = go.Figure()
+    figure = new_figure()
     for (name, values), colour in zip(series.items(), (BLUE, ORANGE, GREEN), strict=False):
         figure.add_bar(
             x=list(names), y=[v for v, _ in values], name=name, marker_color=colour,
             error_y={"type": "data", "array": [d for _, d in values], "visible": any(d for _, d in values)},
         )  # fmt: skip
     figure.update_yaxes(title_text=axis, rangemode="tozero")
-    figure.update_layout(height=380, margin=MARGIN, **PLAIN)
+    figure.update_layout(height=380, margin=MARGIN)
     return figure
 
 
 def mixture_figure(names: Sequence[str], counts: Sequence[Sequence[float]], meshes: Sequence[str]) -> go.Figure:
     """Queries of each mesh per run, a bar for each name: ``counts[name][level]``."""
-    figure = go.Figure()
+    figure = new_figure()
     for level, (mesh, style) in enumerate(zip(meshes, level_styles(len(meshes)), strict=True)):
         figure.add_bar(
             x=[row[level] for row in counts], y=list(names), orientation="h", name=mesh,
@@ -38,7 +38,7 @@ def mixture_figure(names: Sequence[str], counts: Sequence[Sequence[float]], mesh
 
 def time_figure(seconds: Mapping[str, float]) -> go.Figure:
     """Seconds by activity."""
-    figure = go.Figure()
+    figure = new_figure()
     figure.add_bar(
         x=list(seconds.values()), y=list(seconds), orientation="h", marker_color=BLUE, name="", cliponaxis=False,
         text=[duration(value) for value in seconds.values()], textposition="outside",

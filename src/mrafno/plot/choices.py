@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
-from mrafno.plot.style import legend_below, level_styles
+from mrafno.plot.style import legend_below, level_styles, new_figure
 
 #: Most blocks of a timeline; with more steps each stands for several.
 _BLOCKS = 150
@@ -23,7 +22,7 @@ def timeline_figure(levels: Sequence[int], meshes: Sequence[str]) -> go.Figure:
     Args:
         levels: level of each step, from step 1.
     """
-    figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.32, 0.68])
+    figure = new_figure(2, 1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.32, 0.68])
     n, styles = len(levels), level_styles(len(meshes))
     edges = np.unique(np.linspace(0, n, min(n, _BLOCKS) + 1).round().astype(int))
     for level, (mesh, style) in enumerate(zip(meshes, styles, strict=True)):
@@ -54,7 +53,7 @@ def schedule_figure(
     steps: Sequence[int], weights: Sequence[Sequence[float]], true: Sequence[float], meshes: Sequence[str]
 ) -> go.Figure:
     """Cost weight of each mesh at each step, ``weights[step][level]``, and true cost share, ``true[level]``."""
-    figure = go.Figure()
+    figure = new_figure()
     for level, (mesh, style) in enumerate(zip(meshes, level_styles(len(meshes)), strict=True)):
         look = {**style.scatter(), "mode": "lines"}
         figure.add_scatter(x=list(steps), y=[row[level] for row in weights], name=mesh, showlegend=True, **look)
@@ -85,7 +84,7 @@ def utility_figure(
             for row, line in zip(best, costs, strict=True)
         ]
         panels.append(("the same per scheduled cost", divided))
-    figure = make_subplots(len(panels), 1, shared_xaxes=True, vertical_spacing=0.08)
+    figure = new_figure(len(panels), 1, shared_xaxes=True, vertical_spacing=0.08)
     for row, (title, values) in enumerate(panels, 1):
         for level, (mesh, style) in enumerate(zip(meshes, level_styles(len(meshes)), strict=True)):
             look = style.scatter()

@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from mrafno.plot.style import BLACK, BLUE, GREEN, GREY, MARGIN, ORANGE, PLAIN, PURPLE, Style, legend_below
+from mrafno.plot.style import BLACK, BLUE, GREEN, GREY, MARGIN, ORANGE, PURPLE, Style, legend_below, new_figure
 
 _CALIBRATION = tuple(
     {"mode": "lines+markers", "line": {"color": colour}, "marker": {"symbol": symbol, "size": 8}}
@@ -36,7 +36,7 @@ def error_figure(lines: Sequence[Line], unit: str) -> go.Figure:
     Args:
         unit: of the cost, for the axis title.
     """
-    figure = go.Figure()
+    figure = new_figure()
     for line in lines:
         if len(line.low):
             figure.add_scatter(
@@ -91,7 +91,7 @@ def add_cost_choices(figure: go.Figure, choices: Mapping[str, Sequence[Sequence[
 
 def coverage_figure(costs: Sequence[float], shares: Sequence[float], probability: float, unit: str) -> go.Figure:
     """Share of values inside the central intervals of a probability, against cost."""
-    figure = go.Figure()
+    figure = new_figure()
     figure.add_hline(y=probability, line={"color": GREY, "dash": "dot"})
     look = Style().scatter()
     figure.add_scatter(x=list(costs), y=list(shares), hovertemplate="cost %{x:.4g}, %{y:.1%}", name="", **look)
@@ -103,14 +103,14 @@ def coverage_figure(costs: Sequence[float], shares: Sequence[float], probability
 
 def calibration_figure(covered: Mapping[str, Mapping[str, float]]) -> go.Figure:
     """Observed against stated coverage of central intervals, a line per method: ``{method: {probability: share}}``."""
-    figure = go.Figure()
+    figure = new_figure()
     figure.add_scatter(x=[0.5, 1], y=[0.5, 1], line={"color": "#999", "dash": "dot"}, name="perfect")
     for (name, line), style in zip(covered.items(), itertools.cycle(_CALIBRATION), strict=False):
         xs = sorted(line, key=float)
         figure.add_scatter(x=[float(p) for p in xs], y=[line[p] for p in xs], name=name, **style)
     figure.update_xaxes(title_text="probability of the central interval", range=[0.49, 1.0])
     figure.update_yaxes(title_text="share of values inside", range=[0, 1.02])
-    figure.update_layout(height=420, margin=MARGIN, **PLAIN)
+    figure.update_layout(height=420, margin=MARGIN)
     return figure
 
 

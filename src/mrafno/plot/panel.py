@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from mrafno.grids import Array
 from mrafno.plot.axes import Axes, Frame
-from mrafno.plot.style import BLACK, MARGIN, PAGE_WIDTH, PLAIN
+from mrafno.plot.style import BLACK, MARGIN, PAGE_WIDTH, new_figure
 
 #: Half the width of a 90 % interval, in standard deviations.
 HALF_WIDTH = 1.645
@@ -132,7 +131,7 @@ def separate(panels: Sequence[Panel], frames: Sequence[Frame], start: int = 0) -
     # Legends and colour bars are below, because a narrow figure needs its width.
     below = max((45 if panel.legend else 28 if panel.is_map else 0 for panel in panels), default=0)
     for panel in panels:
-        figure = go.Figure()
+        figure = new_figure()
         for number, frame in enumerate(frames):
             for trace in panel.traces(frame):
                 if panel.is_map:
@@ -140,7 +139,7 @@ def separate(panels: Sequence[Panel], frames: Sequence[Frame], start: int = 0) -
                 figure.add_trace(trace.update(visible=number == start))
         _label(figure, panel, None)
         margin = {"l": 55, "r": 15, "t": 10, "b": 45 + below}
-        figure.update_layout(height=_height(panel, 340) + below, margin=margin, **PLAIN)
+        figure.update_layout(height=_height(panel, 340) + below, margin=margin)
         figure.update_layout(showlegend=panel.legend, legend={"orientation": "h", "y": -0.25})
         if panel.is_map:
             figure.update_layout(meta={"ratio": panel.axes.ratio or 1.0})
@@ -155,7 +154,7 @@ def side_by_side(panels: Sequence[Panel], frames: Sequence[Frame], start: int = 
     width = PAGE_WIDTH * (1 - gap * (columns - 1)) / columns
     height = max(_height(panel, width) for panel in panels)
     total = rows * height + (rows - 1) * 70
-    figure = make_subplots(
+    figure = new_figure(
         rows, columns, subplot_titles=[panel.title for panel in panels], horizontal_spacing=gap,
         vertical_spacing=70 / total if rows > 1 else 0,
     )  # fmt: skip
@@ -177,7 +176,7 @@ def side_by_side(panels: Sequence[Panel], frames: Sequence[Frame], start: int = 
             figure.update_yaxes(showticklabels=False, title_text="", **where)
     figure.update_annotations(font_size=13)
     bottom = MARGIN["b"] + (80 if len(frames) > 1 else 30 if any(panel.legend for panel in panels) else 0)
-    figure.update_layout(**PLAIN, height=total + MARGIN["t"] + bottom, margin={**MARGIN, "b": bottom})
+    figure.update_layout(height=total + MARGIN["t"] + bottom, margin={**MARGIN, "b": bottom})
     figure.update_layout(legend={"orientation": "h", "x": 0.5, "xanchor": "center", "y": -0.2})
     if len(frames) > 1:
         figure.update_layout(sliders=[_slider(frames, start, owners)])

@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from mrafno.grids import Array
-from mrafno.plot.style import BLACK, GREY, legend_below, level_styles
+from mrafno.plot.style import BLACK, GREY, legend_below, level_styles, new_figure
 
 _FAINT = "rgba(128,128,128,0.35)"
 #: Upper end of a colour scale: a few outliers must not make the rest look the same.
@@ -50,7 +50,7 @@ def input_map_figure(
         levels: number of meshes of the task.
         colours: names of the colours that can be chosen.
     """
-    figure, styles, axes = go.Figure(), level_styles(levels), next(iter(titles))
+    figure, styles, axes = new_figure(), level_styles(levels), next(iter(titles))
     for kind in kinds:
         place = kind.places[axes]
         marker: dict[str, Any] = {"symbol": "circle", "size": 7, "line": {"width": 0.6, "color": GREY}}

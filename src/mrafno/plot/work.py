@@ -5,9 +5,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
-from mrafno.plot.style import AMBER, BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, legend_below, level_styles
+from mrafno.plot.style import (
+    AMBER,
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    legend_below,
+    level_styles,
+    new_figure,
+)
 from mrafno.plot.text import duration
 
 _MEMBERS = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, BLACK)
@@ -28,7 +39,7 @@ class Course:
 
 def learning_figure(fits: Sequence[Course]) -> go.Figure:
     """Losses of the members over the iterations of several fits, one after the other."""
-    figure, offset = go.Figure(), 0
+    figure, offset = new_figure(), 0
     members = max(len(fit.losses[0]) for fit in fits)
     xs: list[list[float | None]] = [[] for _ in range(members)]
     ys: list[list[float | None]] = [[] for _ in range(members)]
@@ -69,7 +80,7 @@ class Simulation:
 
 def simulations_figure(simulations: Sequence[Simulation], meshes: Sequence[str]) -> go.Figure:
     """Seconds of each simulation in the order in which they were asked, and those that failed."""
-    figure = go.Figure()
+    figure = new_figure()
     numbered = list(enumerate(simulations, 1))
     if len(numbered) > _SIMULATIONS:
         slow = sorted(numbered, key=lambda one: -(one[1].seconds or 0.0))[: _SIMULATIONS // 2]
@@ -98,7 +109,7 @@ def simulations_figure(simulations: Sequence[Simulation], meshes: Sequence[str])
 
 def driver_figure(times: Sequence[float], cpu: Sequence[float], memory: Sequence[float]) -> go.Figure:
     """CPU, as a share of one core, and memory in bytes of a driver at times in seconds since it started."""
-    figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.08)
+    figure = new_figure(2, 1, shared_xaxes=True, vertical_spacing=0.08)
     last = max(times, default=0.0)
     unit, size = ("h", 3600.0) if last > 7200 else ("min", 60.0) if last > 120 else ("s", 1.0)
     x = [time / size for time in times]

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 from mrafno.acquisition.cost import annealed_cost, cost_shares
 from mrafno.errors import sentence
 from mrafno.plot import of_run as plot
@@ -18,8 +20,8 @@ from mrafno.run.methods import METHODS
 from mrafno.run.reader import RunReader
 from mrafno.run.spending import COUNTED
 
-#: Rows of the table of failures, and the fewest steps of the schedule that are shown.
-_FAILURES, _STEPS = 20, 20
+#: Rows of the table of failures; the fewest steps and the most points of the schedule that are shown.
+_FAILURES, _STEPS, _POINTS = 20, 20, 200
 _BEST = "The best candidate of each mesh at every step; the largest was chosen, where the marker is filled."
 #: Axis title and explanation of each utility.
 _UTILITIES = {
@@ -108,7 +110,8 @@ def _schedule(run: RunReader) -> Section | None:
     method, s = METHODS.get(run.state.method), run.state.settings
     if method is None or not method.divide_by_cost:
         return None
-    steps = list(range(1, max(max((q.step or 0 for q in choices(run)), default=0), _STEPS) + 1))
+    last = max(max((q.step or 0 for q in choices(run)), default=0), _STEPS)
+    steps = np.unique(np.linspace(1, last, min(last, _POINTS)).round().astype(int)).tolist()
     weights = [
         annealed_cost(run.costs, step - 1, schedule=s.schedule, rate=s.alpha, renormalise=s.renormalise)
         for step in steps

@@ -6,9 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
-from mrafno.plot.style import PLAIN, level_styles
+from mrafno.plot.style import level_styles, new_figure
 from mrafno.report.html import Cells, Section
 from mrafno.run.methods import METHODS
 from mrafno.studies.active import Entry, Result
@@ -94,7 +93,7 @@ def stages_figure(counted: Mapping[str, Sequence[Stage]], meshes: Sequence[str])
     """A panel of stacked bars for each method."""
     columns = min(_COLUMNS, len(counted))
     rows = -(-len(counted) // columns)
-    figure = make_subplots(
+    figure = new_figure(
         rows, columns, subplot_titles=list(counted), shared_yaxes="all", horizontal_spacing=0.03,
         vertical_spacing=0.34 / rows,
     )  # fmt: skip
@@ -110,7 +109,7 @@ def stages_figure(counted: Mapping[str, Sequence[Stage]], meshes: Sequence[str])
     figure.update_xaxes(tickangle=-35)
     figure.update_annotations(font_size=14)
     figure.update_layout(
-        barmode="stack", height=120 + 230 * rows, **PLAIN,
+        barmode="stack", height=120 + 230 * rows,
         margin={"l": 60, "r": 20, "t": 60, "b": 90},
         legend={"orientation": "h", "y": -0.32 / rows, "title_text": "mesh"},
     )  # fmt: skip

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from mrafno.acquisition.cost import Schedule, annealed_cost, cost_shares
 from mrafno.errors import MrafnoError
-from mrafno.plot.style import AMBER, BLACK, BLUE, GREEN, GREY, ORANGE, PLAIN, PURPLE, SKY, Style
+from mrafno.plot.style import AMBER, BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Style, new_figure
 from mrafno.report.html import Cells, Section
 from mrafno.run.methods import get_method
 from mrafno.studies.active import Entry
@@ -96,7 +95,7 @@ def weights_figure(
     shares = cost_shares(task.costs)
     # Fast rates change within a few steps.
     at = np.unique(np.concatenate([np.arange(1, min(steps, 20) + 1), np.linspace(1, steps, 200)]))
-    figure = make_subplots(
+    figure = new_figure(
         1, len(meshes), subplot_titles=[f"mesh {mesh}" for mesh in meshes], shared_yaxes=True, horizontal_spacing=0.04
     )
     for alpha, style in alpha_styles(alphas).items():
@@ -114,7 +113,7 @@ def weights_figure(
     figure.update_yaxes(range=[0, 1.02])
     figure.update_yaxes(title_text="weight of one solve's cost", col=1)
     figure.update_layout(
-        height=400, **PLAIN, margin={"l": 60, "r": 20, "t": 60, "b": 50},
+        height=400, margin={"l": 60, "r": 20, "t": 60, "b": 50},
         legend={"title_text": "alpha"},
     )  # fmt: skip
     return figure

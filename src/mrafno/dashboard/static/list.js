@@ -72,7 +72,7 @@ async function refreshList(now) {
   byId("where").textContent = data.folder;
   drawList();
   await refreshOverlay(now);
-  return data.unread ? 100 : POLL;
+  return data.unread ? 20 : POLL;
 }
 
 function compareRuns(a, b) {
