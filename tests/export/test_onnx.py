@@ -14,12 +14,18 @@ from mrafno.export import export_onnx
 from tests import small_surrogates
 
 
-@pytest.fixture(scope="module", params=[(1, 1), (2, 0)], ids=["1d", "2d coarse"])
+@pytest.fixture(scope="module", params=[(1, 1, False), (2, 0, False), (2, 1, True)], ids=["1d", "2d", "one by one"])
 def exported(request, tmp_path_factory):
     """An ensemble's model: the surrogate, the level, the file, and the difference that was found."""
-    dim, level = request.param
+    dim, level, one_by_one = request.param
     path = tmp_path_factory.mktemp("onnx") / "model.onnx"
-    difference = export_onnx(small_surrogates.surrogate(dim=dim), path, level=level, about={"task": "made", "seed": 2})
+    about = {"task": "made", "seed": 2}
+    with pytest.MonkeyPatch.context() as patch:
+        if one_by_one:
+            patch.setattr("mrafno.export.program._LARGE", 0)
+        difference = export_onnx(small_surrogates.surrogate(dim=dim), path, level=level, about=about)
+    operators = {node.op_type for node in onnx.load(path).graph.node}
+    assert (operators == {"Scan"}) is one_by_one
     return small_surrogates.surrogate(dim=dim), level, path, difference
 
 

@@ -13,10 +13,13 @@ from mrafno.export.torch_program import ABOUT
 from tests import small_surrogates
 
 
+@pytest.mark.parametrize("one_by_one", [False, True])
 @pytest.mark.parametrize(
     ("name", "dim", "n"), [("ensemble", 1, 1), pytest.param("dropout", 2, 5, marks=pytest.mark.slow)]
 )
-def test_a_program_that_is_read_back_predicts_as_the_surrogate(tmp_path, name, dim, n):
+def test_a_program_that_is_read_back_predicts_as_the_surrogate(tmp_path, monkeypatch, name, dim, n, one_by_one):
+    if one_by_one:
+        monkeypatch.setattr("mrafno.export.program._LARGE", 0)
     surrogate, path = small_surrogates.surrogate(name, dim), tmp_path / "model.pt2"
     assert export_torch(surrogate, path, about={"task": "made"}) < 1e-6
     said = {ABOUT: ""}

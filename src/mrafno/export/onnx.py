@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mrafno.errors import ExportError
 from mrafno.export.files import check_path, write_file
 from mrafno.export.program import GridSurrogate, without_warnings
@@ -54,17 +56,9 @@ def _model(network: GridSurrogate, about: Mapping[str, str]) -> bytes:
 
     try:
         with without_warnings():
-            made = torch.onnx.export(network.program(), dynamo=True, input_names=["f"], verbose=False)
-            assert made is not None, "dynamo gives a program"
-            model = made.model
-            for node in model.graph:
-                for value in node.outputs:
-                    if value.name in _OUTPUTS:  # torch may have given these names to other values
-                        value.name = f"inner_{value.name}"
-            for value, name in zip(model.graph.outputs, _OUTPUTS, strict=True):
-                value.name = name
-            model.metadata_props.update({f"mrafno.{name}": text for name, text in about.items()})
-            proto = made.model_proto
+            proto = _looped(_graph(network, inner=True)) if network.one_by_one else _graph(network)
+            for name, text in about.items():
+                proto.metadata_props.add(key=f"mrafno.{name}", value=text)
             for value in (*proto.graph.input, *proto.graph.output):
                 value.type.tensor_type.shape.dim[0].dim_param = "n"
             del proto.graph.value_info[:]  # they have another name for n, and runtimes infer them
@@ -75,3 +69,49 @@ def _model(network: GridSurrogate, about: Mapping[str, str]) -> bytes:
             f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason'}). "
             "Try --torch, or another version of torch and onnxscript."
         ) from error
+
+
+def _graph(network: GridSurrogate, *, inner: bool = False) -> Any:
+    """The model of any number of inputs; an inner one is of one input, and its names begin with ``inner_``."""
+    import torch
+
+    prefix = "inner_" if inner else ""
+    program = network.program_of_one() if inner else network.program()
+    made = torch.onnx.export(program, dynamo=True, input_names=[f"{prefix}f"], verbose=False)
+    assert made is not None, "dynamo gives a program"
+    names = [prefix + name for name in _OUTPUTS]
+    for node in made.model.graph:
+        for value in node.outputs:
+            if value.name in (*names, *_OUTPUTS):  # torch may have given these names to other values
+                value.name = f"torch_{value.name}"
+    for value, name in zip(made.model.graph.outputs, names, strict=True):
+        value.name = name
+    return made.model_proto
+
+
+def _looped(proto: Any) -> Any:
+    """A model of one input as the body of a Scan over any number of inputs; weights stay outside of it."""
+    from onnx import helper, numpy_helper
+
+    one = proto.graph
+    [f], outputs = one.input, list(one.output)
+
+    def described(name: str, like: Any, first: list[str]) -> Any:
+        shape = [size.dim_value for size in like.type.tensor_type.shape.dim[1:]]
+        return helper.make_tensor_value_info(name, like.type.tensor_type.elem_type, [*first, *shape])
+
+    nodes = [helper.make_node("Unsqueeze", ["one_f", "first_axis"], [f.name]), *one.node]
+    nodes += [helper.make_node("Squeeze", [v.name, "first_axis"], [f"one_{v.name}"]) for v in outputs]
+    body = helper.make_graph(
+        nodes, "one", [described("one_f", f, [])], [described(f"one_{v.name}", v, []) for v in outputs]
+    )
+    axis = numpy_helper.from_array(np.zeros(1, np.int64), "first_axis")
+    graph = helper.make_graph(
+        [helper.make_node("Scan", ["f"], list(_OUTPUTS), body=body, num_scan_inputs=1)],
+        one.name,
+        [described("f", f, ["n"])],
+        [described(name, v, ["n"]) for name, v in zip(_OUTPUTS, outputs, strict=True)],
+        [*one.initializer, axis],
+    )
+    proto.graph.CopyFrom(graph)
+    return proto

@@ -5,7 +5,8 @@ The exported function contains normalisers, all members or samples, the calibrat
 .. math:: \bar\mu = \tfrac1S \sum_s \mu_s, \qquad
     \sigma^2 = \tfrac1{S-1} \sum_s (\mu_s - \bar\mu)^2 + \tfrac1S \sum_s e^{\eta_s}
 
-so that the file can be used without mrafno.
+so that the file can be used without mrafno. Where the activations of one input are large, inputs go through the network
+one by one: thousands of them need no more memory than one.
 """
 
 import json
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.map import map as map_tensors
 
 from mrafno._version import __version__
 from mrafno.errors import ExportError
@@ -30,6 +32,8 @@ from mrafno.surrogate.training.objective import bounded
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
 #: Numbers of inputs in the comparison, other than the number in the trace.
 _COMPARED = (1, 3)
+#: Numbers of one layer's activations of an input from which inputs go through the network one by one.
+_LARGE = 100_000
 
 
 class GridSurrogate(nn.Module):
@@ -92,13 +96,28 @@ class GridSurrogate(nn.Module):
             variance = variance + mean.var(0, correction=1)
         return mean.mean(0).to(self.dtype), torch.sqrt(variance).to(self.dtype)
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether the activations of one input are so large that inputs go through the network one by one."""
+        return self.surrogate[0]._numbers(self.mesh, self.network.members) > _LARGE
+
     def program(self) -> torch.export.ExportedProgram:
         """A program of torch.export for any number of inputs."""
         example = torch.as_tensor(self.inputs(2))
         with torch.no_grad(), without_warnings():
             # Fill caches of matrices before tracing, which would cache tensors of the trace.
             self(example)
-            return torch.export.export(self, (example,), dynamic_shapes={"f": {0: torch.export.Dim("n", min=1)}})
+            module = _OneByOne(self.program_of_one().module()) if self.one_by_one else self
+            return torch.export.export(module, (example,), dynamic_shapes={"f": {0: torch.export.Dim("n", min=1)}})
+
+    def program_of_one(self) -> torch.export.ExportedProgram:
+        """A program of torch.export for a single input, ``(1, in_channels, *grid)``."""
+        example = torch.as_tensor(self.inputs(1))
+        with torch.no_grad(), without_warnings():
+            self(example)
+            program = torch.export.export(self, (example,))
+            functional: torch.export.ExportedProgram = program.run_decompositions({})  # nothing in place
+        return functional
 
     def inputs(self, n: int) -> Array:
         """Random inputs with the mean and standard deviation of the training inputs."""
@@ -151,6 +170,24 @@ class GridSurrogate(nn.Module):
             "coverage": surrogate.coverage,
         }
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
+
+
+class _OneByOne(nn.Module):
+    """Applies a program of a single input to one input after the other."""
+
+    def __init__(self, program: nn.Module) -> None:
+        super().__init__()
+        self.program = program
+
+    def forward(self, f: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of ``(n, in_channels, *grid)``."""
+
+        def one(x: Any) -> tuple[Tensor, Tensor]:
+            mean, std = self.program(x[None])
+            return mean[0].clone(), std[0].clone()
+
+        mean, std = map_tensors(one, f)  # type: ignore[arg-type]  # one without further arguments
+        return mean, std
 
 
 @contextmanager

@@ -336,10 +336,13 @@ class Surrogate(abc.ABC):
 
     def _chunks(self, f: Array, mesh: Mesh, members: int) -> list[Tensor]:
         assert self.normaliser is not None
-        width = max(self.network_settings.width, self.network_settings.hidden)
-        size = max(1, _CHUNK_NUMBERS // (members * width * math.prod(mesh.shape)))
+        size = max(1, _CHUNK_NUMBERS // self._numbers(mesh, members))
         x = torch.as_tensor(self.normaliser.inputs(f), dtype=self.dtype, device=self.device)
         return [x[None, i : i + size] for i in range(0, len(x), size)]
+
+    def _numbers(self, mesh: Mesh, members: int) -> int:
+        """Numbers that a layer's activations take for one input."""
+        return members * max(self.network_settings.width, self.network_settings.hidden) * math.prod(mesh.shape)
 
     def _network(self) -> tuple[MemberFNO, Sequence[Tensor] | None]:
         """A network with the stack of weights, and its dropout masks if it has any."""
