@@ -244,7 +244,7 @@ def overlay(runs: Mapping[str, RunReader]) -> dict[str, Any] | None:
     tasks = task_labels([run.state.task for run in runs.values()])
     several = len(set(tasks)) > 1
     names = {
-        str(run.folder): f"{name}, {task}" if several else name
+        str(run.folder): f"{name}, {task}" if several and task != name else name
         for (name, run), task in zip(runs.items(), tasks, strict=True)
     }
     for trace in figure.data:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from mrafno.plot.style import BLUE, GREEN, MARGIN, ORANGE, legend_below, level_styles, new_figure
+from mrafno.plot.style import BLUE, GREEN, HEIGHT, MARGIN, ORANGE, legend_below, level_styles, new_figure
 from mrafno.plot.text import duration
 
 
@@ -47,4 +47,4 @@ def time_figure(seconds: Mapping[str, float]) -> go.Figure:
     figure.update_yaxes(autorange="reversed", title_text="")
     # Space for the text beside the longest bar.
     figure.update_xaxes(title_text="seconds", range=[0, 1.2 * max(*seconds.values(), 1e-3)])
-    return legend_below(figure, 120 + 44 * len(seconds))
+    return legend_below(figure, HEIGHT)

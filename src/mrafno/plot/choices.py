@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from mrafno.plot.style import legend_below, level_styles, new_figure
+from mrafno.plot.style import HEIGHT, legend_below, level_styles, new_figure
 
 #: Most blocks of a timeline; with more steps each stands for several.
 _BLOCKS = 150
@@ -46,7 +46,7 @@ def timeline_figure(levels: Sequence[int], meshes: Sequence[str]) -> go.Figure:
     figure.update_yaxes(title_text="queries so far", rangemode="tozero", row=2, col=1)
     figure.update_xaxes(**{**step_axis(n), "title_text": ""}, showgrid=False, row=1, col=1)
     figure.update_xaxes(**step_axis(n), row=2, col=1)
-    return legend_below(figure, 420)
+    return legend_below(figure, HEIGHT)
 
 
 def schedule_figure(
@@ -60,7 +60,7 @@ def schedule_figure(
         figure.add_hline(y=true[level], line={"color": style.colour, "dash": "dot", "width": 1})
     figure.update_xaxes(**step_axis(max(steps)))
     figure.update_yaxes(title_text="weight of one solve's cost", range=[0, 1.02])
-    return legend_below(figure, 380)
+    return legend_below(figure, HEIGHT)
 
 
 def utility_figure(
@@ -104,7 +104,7 @@ def utility_figure(
         figure.update_yaxes(title_text=title, rangemode="tozero", row=row, col=1)
     figure.update_xaxes(**{**step_axis(max(steps)), "title_text": ""})
     figure.update_xaxes(title_text="step", row=len(panels), col=1)
-    return legend_below(figure, 360 if len(panels) == 1 else 600)
+    return legend_below(figure, HEIGHT if len(panels) == 1 else 600)
 
 
 def step_axis(last: int) -> dict[str, Any]:

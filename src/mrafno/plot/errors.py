@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from mrafno.plot.style import BLACK, BLUE, GREEN, GREY, MARGIN, ORANGE, PURPLE, Style, legend_below, new_figure
+from mrafno.plot.style import BLACK, BLUE, GREEN, GREY, HEIGHT, MARGIN, ORANGE, PURPLE, Style, legend_below, new_figure
 
 _CALIBRATION = tuple(
     {"mode": "lines+markers", "line": {"color": colour}, "marker": {"symbol": symbol, "size": 8}}
@@ -55,7 +55,7 @@ def error_figure(lines: Sequence[Line], unit: str) -> go.Figure:
     every = [error for line in lines for error in (*line.errors, *line.low, *line.high)]
     figure.update_yaxes(title_text="relative L2 error", **_error_axis(every))
     # On a phone every legend entry has a line of its own.
-    legend_below(figure, 460 if len(lines) == 1 else 480 + 16 * len(lines))
+    legend_below(figure, HEIGHT if len(lines) == 1 else 480 + 16 * len(lines))
     return figure if len(lines) == 1 else _with_cost_buttons(figure, [line.costs[-1] for line in lines if line.costs])
 
 
@@ -98,7 +98,7 @@ def coverage_figure(costs: Sequence[float], shares: Sequence[float], probability
     late = bool(costs) and costs[0] > 0.5 * costs[-1]
     figure.update_xaxes(title_text=cost_title(unit), rangemode="normal" if late else "tozero")
     figure.update_yaxes(title_text=f"share inside {100 * probability:g} % intervals", range=[0, 1.02])
-    return legend_below(figure, 360)
+    return legend_below(figure, HEIGHT)
 
 
 def calibration_figure(covered: Mapping[str, Mapping[str, float]]) -> go.Figure:
@@ -110,7 +110,7 @@ def calibration_figure(covered: Mapping[str, Mapping[str, float]]) -> go.Figure:
         figure.add_scatter(x=[float(p) for p in xs], y=[line[p] for p in xs], name=name, **style)
     figure.update_xaxes(title_text="probability of the central interval", range=[0.49, 1.0])
     figure.update_yaxes(title_text="share of values inside", range=[0, 1.02])
-    figure.update_layout(height=420, margin=MARGIN)
+    figure.update_layout(height=HEIGHT, margin=MARGIN)
     return figure
 
 

@@ -35,7 +35,8 @@ _METHODS: dict[str, tuple[str, str]] = {
 }
 #: Fill patterns of bars, by level.
 _PATTERNS = ("", "/", "x", ".", "+", "|")
-#: Of figures with panels; the top has room for plotly's buttons.
+#: Height of figures that stand beside others, and margins of those with panels; the top has room for plotly's buttons.
+HEIGHT = 400
 MARGIN = {"l": 60, "r": 20, "t": 64, "b": 50}
 #: Width in pixels of a row of panels on a full page, from which their height follows.
 PAGE_WIDTH = 1180

@@ -12,6 +12,7 @@ from mrafno.plot.style import (
     BLUE,
     GREEN,
     GREY,
+    HEIGHT,
     ORANGE,
     PURPLE,
     SKY,
@@ -65,7 +66,7 @@ def learning_figure(fits: Sequence[Course]) -> go.Figure:
         figure.update_yaxes(range=[low - room, high + room])
     figure.update_yaxes(title_text="loss")
     figure.update_xaxes(title_text="iteration, fit after fit", rangemode="tozero")
-    return legend_below(figure, 400)
+    return legend_below(figure, HEIGHT)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def simulations_figure(simulations: Sequence[Simulation], meshes: Sequence[str])
     figure.update_xaxes(title_text="simulation, in the order asked", rangemode="tozero")
     spread = timed and max(timed) > 20 * floor
     figure.update_yaxes(title_text="seconds", **({"type": "log", "dtick": 1} if spread else {"rangemode": "tozero"}))
-    return legend_below(figure, 400)
+    return legend_below(figure, HEIGHT)
 
 
 def driver_figure(times: Sequence[float], cpu: Sequence[float], memory: Sequence[float]) -> go.Figure:
@@ -122,7 +123,7 @@ def driver_figure(times: Sequence[float], cpu: Sequence[float], memory: Sequence
         )  # fmt: skip
         figure.update_yaxes(title_text=title, rangemode="tozero", row=row, col=1)
     figure.update_xaxes(title_text=f"time since the advance began ({unit})", row=2, col=1)
-    return legend_below(figure, 400)
+    return legend_below(figure, HEIGHT)
 
 
 def _escaped(text: str) -> str:

@@ -83,6 +83,12 @@ function drawNotes(run) {
   }
 }
 
+/** A sentence up to its first comma, and the rest. */
+function headed(text) {
+  const end = text.indexOf(", ");
+  return end < 0 ? [text, ""] : [text.slice(0, end), text.slice(end + 2)];
+}
+
 function drawKeys(run) {
   const measured = run.measured === null ? "not measured yet" : `relative L2 on ${run.tests} test examples, after step ${run.measured}`;
   const parts = ["initial", "chosen", "test", "failed", "imported"].filter((part) => run.spent[part]);
@@ -91,7 +97,7 @@ function drawKeys(run) {
     ["Cost", number(run.cost, 6), parts.map((part) => `${number(run.spent[part])} ${part}`).join(", ")],
     ["Error", run.error === null ? "none" : number(run.error), measured],
     ["Own estimate", run.estimate === null ? "none" : number(run.estimate), run.interval === null ? "of its error, out-of-fold" : `of its error; ${number(run.interval[0], 3)} to ${number(run.interval[1], 3)} with 90 %`],
-    ...(run.forecast ? [["Forecast of cost", run.forecast, ""]] : []),
+    ...(run.forecast ? [["Forecast of cost", ...headed(run.forecast)]] : []),
     ["Without output", String(run.failed), "failed, expired or abandoned"],
     ["Time", duration(run.seconds), "simulating, training, choosing, measuring"],
     ...run.levels.map((level) => [
