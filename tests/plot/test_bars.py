@@ -8,6 +8,8 @@ def test_times_and_mixtures():
     assert (figure.data[0].x, figure.data[0].text) == ((90.0, 0.0), ("1 min 30 s", "0 s"))
     figure = mixture_figure(["a", "b"], [[1.0, 2.5], [0.0, 4.0]], ["coarse", "fine"])
     assert [t.x for t in figure.data] == [(1.0, 0.0), (2.5, 4.0)]
+    # Stripes are drawn on the bar's colour; plotly would leave the ground of a pattern transparent.
+    assert all(trace.marker.pattern.bgcolor == trace.marker.color for trace in figure.data)
 
 
 def test_groups_of_bars():

@@ -37,14 +37,13 @@ def mixture_figure(names: Sequence[str], counts: Sequence[Sequence[float]], mesh
 
 
 def time_figure(seconds: Mapping[str, float]) -> go.Figure:
-    """Seconds by activity."""
+    """Seconds by activity, written into the bars or beside them, where there is space."""
     figure = new_figure()
     figure.add_bar(
         x=list(seconds.values()), y=list(seconds), orientation="h", marker_color=BLUE, name="", cliponaxis=False,
-        text=[duration(value) for value in seconds.values()], textposition="outside",
+        text=[duration(value) for value in seconds.values()], textposition="auto",
         hovertemplate="%{y}: %{x:.3g} s",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", title_text="")
-    # Space for the text beside the longest bar.
-    figure.update_xaxes(title_text="seconds", range=[0, 1.2 * max(*seconds.values(), 1e-3)])
+    figure.update_xaxes(title_text="seconds", range=[0, 1.05 * max(*seconds.values(), 1e-3)])
     return legend_below(figure, HEIGHT)

@@ -73,7 +73,8 @@ class Style:
 
     def bar(self, level: int) -> dict[str, Any]:
         """Marker of a bar trace; a pattern tells the levels apart without colours."""
-        return {"color": self.colour, "pattern": {"shape": _PATTERNS[level % len(_PATTERNS)], "fgcolor": "white"}}
+        pattern = {"shape": _PATTERNS[level % len(_PATTERNS)], "fgcolor": "white", "bgcolor": self.colour}
+        return {"color": self.colour, "pattern": pattern}
 
     @property
     def transparent(self) -> str:

@@ -76,20 +76,23 @@ def _task_key(run: RunReader) -> Any:
 def _task_sections(name: str, runs: Sequence[RunReader], errors: Sequence[float]) -> list[Section]:
     groups = grouped(runs)
     measured = [group for group in groups if group.curves]
-    sections: list[Section] = []
-    if measured:
-        sections.append(_errors(name, measured, unit_of(runs[0])))
-        sections.append(_reached(name, measured, errors))
-    else:
-        sections.append((f"{name}: error against cost", "No error of these runs has been measured.", None))
     counts = [np.mean([_counts(run) for run in group.runs], axis=0).tolist() for group in groups]
-    text = "How many simulations were chosen on each mesh, mean over a method's runs."
     figure = mixture_figure([group.label for group in groups], counts, runs[0].meshes)
-    sections.append((f"{name}: queries per resolution", text, figure))
-    sections.append(
-        (f"{name}: the runs", "Time is that of simulating, training, choosing and evaluating.", _runs(groups))
-    )
-    return sections
+    # The two figures stand side by side.
+    sections: list[Section] = [
+        _errors(name, measured, unit_of(runs[0]))
+        if measured
+        else (f"{name}: error against cost", "No error of these runs has been measured.", None),
+        (
+            f"{name}: queries per resolution",
+            "How many simulations were chosen on each mesh, mean over a method's runs.",
+            figure,
+        ),
+    ]
+    if measured:
+        sections.append(_reached(name, measured, errors))
+    about = "Time is that of simulating, training, choosing and evaluating."
+    return [*sections, (f"{name}: the runs", about, _runs(groups))]
 
 
 def _errors(name: str, groups: Sequence[Group], unit: str) -> Section:
