@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from mrafno.analysis.curves import Curve, area, at_costs, band, common_costs, cost_to_reach, round_errors
+from mrafno.analysis.curves import Curve, area, at_costs, band, common_costs, cost_to_reach, round_errors, rounded_cost
 from mrafno.errors import MrafnoError
 
 COSTS = (0.0, 1.0, 2.5, 4.0)
@@ -89,3 +89,8 @@ def test_invalid_curves(costs, errors):
         Curve(costs, errors)
     with pytest.raises(MrafnoError, match="must be positive"):
         cost_to_reach(EXPONENTIAL, 0.0)
+
+
+def test_costs_are_rounded_without_exponents():
+    costs = (0.12345, 41.25, 99.96, 123.4, 23_341.2)
+    assert [rounded_cost(cost) for cost in costs] == ["0.123", "41.2", "100", "123", "23341"]

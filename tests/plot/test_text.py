@@ -2,7 +2,7 @@
 
 import pytest
 
-from mrafno.plot.text import counted, duration, listed, mesh_name, rounded_cost
+from mrafno.plot.text import counted, duration, listed, mesh_name
 
 
 @pytest.mark.parametrize(
@@ -15,10 +15,6 @@ from mrafno.plot.text import counted, duration, listed, mesh_name, rounded_cost
 )  # fmt: skip
 def test_durations(seconds, text):
     assert duration(seconds) == text
-
-
-def test_costs():
-    assert [rounded_cost(cost) for cost in (0.12345, 41.25, 99.96, 123.4)] == ["0.123", "41.2", "100", "123"]
 
 
 def test_counts_and_lists():

@@ -133,3 +133,8 @@ def _log_mean(a: float, b: float) -> float:
     a, b = max(a, _LEAST), max(b, _LEAST)
     fall = math.log(b / a)
     return a * math.expm1(fall) / fall if fall else a
+
+
+def rounded_cost(cost: float) -> str:
+    """A cost in three significant digits, or as a whole number from 100 on."""
+    return f"{cost:.0f}" if cost >= 100 else f"{cost:.3g}"

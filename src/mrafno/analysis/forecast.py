@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mrafno.analysis.curves import rounded_cost
 from mrafno.grids import Array
 
 #: Points of a learning curve below which nothing is forecast.
@@ -86,9 +87,11 @@ class CostForecast:
         if math.isinf(self.low):
             return f"an error of {self.error:.3g} is out of reach"
         if math.isinf(self.more):
-            return f"more than {self.low:.3g} more, to reach {self.error:.3g}"
-        between = f"at least {self.low:.3g}" if math.isinf(self.high) else f"{self.low:.3g} to {self.high:.3g}"
-        text = f"about {self.more:.3g} more, {between}, to reach {self.error:.3g}"
+            return f"more than {rounded_cost(self.low)} more, to reach {self.error:.3g}"
+        between = f"at least {rounded_cost(self.low)}"
+        if not math.isinf(self.high):
+            between = f"{rounded_cost(self.low)} to {rounded_cost(self.high)}"
+        text = f"about {rounded_cost(self.more)} more, {between}, to reach {self.error:.3g}"
         if not math.isfinite(self.seconds):
             return text
         return f"{text}; {_duration(self.seconds)} at {self.workers} worker{'s' * (self.workers != 1)}"

@@ -13,11 +13,6 @@ def duration(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds < 9.95 else f"{whole} s"
 
 
-def rounded_cost(cost: float) -> str:
-    """A cost in three significant digits, or as a whole number from 100 on."""
-    return f"{cost:.0f}" if cost >= 100 else f"{cost:.3g}"
-
-
 def counted(number: int, singular: str, plural: str | None = None) -> str:
     """A number with its noun: ``1 run``, ``3 runs``, ``2 queries``."""
     return f"{number} {singular if number == 1 else plural or singular + 's'}"

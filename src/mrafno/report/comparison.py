@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mrafno.analysis.curves import Curve, area, band, cost_to_reach, round_errors
+from mrafno.analysis.curves import Curve, area, band, cost_to_reach, round_errors, rounded_cost
 from mrafno.plot.bars import mixture_figure
 from mrafno.plot.errors import Line, error_figure
 from mrafno.plot.of_run import unit_of
 from mrafno.plot.style import method_styles
-from mrafno.plot.text import counted, duration, listed, rounded_cost
+from mrafno.plot.text import counted, duration, listed
 from mrafno.report.html import Cells, Section
 from mrafno.run.reader import RunReader
 from mrafno.run.spending import COUNTED

@@ -114,7 +114,7 @@ const STANDINGS = {
 
 /** Status in a word and a colour. */
 function badge(standing, otherwise = "Being read") {
-  return make("span", STANDINGS[standing] ?? otherwise, { class: `badge ${standing ?? "unknown"}` });
+  return make("span", STANDINGS[standing] ?? otherwise, { class: `badge ${standing ?? (otherwise === "Being read" ? "unread" : "unknown")}` });
 }
 
 /** A bar for a share from 0 to 1. */
