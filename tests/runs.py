@@ -5,6 +5,7 @@ Workers import this module for its simulators, so torch comes in only where a ru
 
 import atexit
 import contextlib
+import ctypes
 import hashlib
 import json
 import mmap
@@ -74,9 +75,14 @@ def hangs(f, level):
     return smooth(f, level)
 
 
+def end_process(code):
+    """As compiled code does it; ``os._exit`` is an exception in a simulation."""
+    ctypes.CDLL(None)._exit(code)
+
+
 def leaves(f, level):
     if f[0, 0] > 0.5:
-        os._exit(3)
+        end_process(3)
     return smooth(f, level)
 
 
@@ -84,7 +90,7 @@ def deadly(f, level):
     """Ends its process, in the way that $DEADLY says, on some inputs."""
     if f[0, 0] > 1:
         if os.environ["DEADLY"] == "exit":
-            os._exit(0)
+            end_process(0)
         os.kill(os.getpid(), signal.SIGSEGV)
     return smooth(f, level)
 

@@ -3,6 +3,7 @@
 A simulator finds its files in $SCRATCH. Workers import this module, so it imports little.
 """
 
+import ctypes
 import os
 import resource
 import signal
@@ -59,6 +60,11 @@ def recurses(f, level):
     return recurses(f, level)
 
 
+def end_process(code):
+    """As compiled code does it; ``os._exit`` is an exception in a simulation."""
+    ctypes.CDLL(None)._exit(code)
+
+
 class SpeechlessError(Exception):
     def __str__(self):
         raise RuntimeError
@@ -68,13 +74,25 @@ def speechless(f, level):
     raise SpeechlessError
 
 
+def exits(f, level):
+    os._exit(0)
+
+
+def forks(f, level):
+    """Ends a process of its own in the usual way."""
+    child = os.fork()
+    if not child:
+        os._exit(5)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) * f
+
+
 def vanishes(f, level):
     print("so long")
-    os._exit(3)
+    end_process(3)
 
 
 def pretends(f, level):
-    os._exit(0)
+    end_process(0)
 
 
 def crashes(f, level):
@@ -144,7 +162,7 @@ def vanishes_at_two(f, level):
     """The second query takes its process with it, while the first runs."""
     if f[0, 0] == 2:
         time.sleep(0.2)
-        os._exit(3)
+        end_process(3)
     time.sleep(0.5)
     return 2 * f
 

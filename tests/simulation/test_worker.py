@@ -22,6 +22,8 @@ from tests.simulators import (
     crashes,
     double,
     eats,
+    exits,
+    forks,
     interrupts,
     is_killed,
     leaves,
@@ -59,6 +61,7 @@ GENTLE = {
     objects: r"returned an array of object\. Return an array of real",
     text: r"returned a str\. Return an array of real numbers",
     leaves: r"^function: the simulator called exit\(3\) \(simulators\.py:\d+\)\.",
+    exits: r"^function: the simulator called exit\(0\) \(simulators\.py:\d+\)\. Return an output",
     recurses: r"raised RecursionError \(simulators\.py:\d+\): maximum recursion depth",
     speechless: r"^function: the simulator, given .* raised SpeechlessError \(simulators\.py:\d+\)$",
 }
@@ -71,7 +74,7 @@ HARSH = {
     eats: r"raised .*MemoryError \(simulators\.py:\d+\): Unable to allocate",
 }
 #: Gentle faults that are tried in processes of their own too; a process takes a second.
-SOME = (complains, nan, objects, leaves, recurses)
+SOME = (complains, nan, objects, leaves, exits, recurses)
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +108,11 @@ def test_an_output_is_the_same_everywhere(pool):
         assert observation.output.dtype == np.float64
         assert (observation.id, observation.reason) == (query.id, None)
         assert 0 < observation.seconds < 0.5  # of the simulation, not of starting a process
+
+
+def test_a_process_that_a_simulator_forks_ends_as_usual():
+    query = query_of()
+    np.testing.assert_array_equal(simulate(task_of(forks), query).output, 5 * query.f)
 
 
 @pytest.mark.parametrize("function", GENTLE, ids=lambda function: function.__name__)

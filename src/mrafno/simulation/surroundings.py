@@ -3,7 +3,7 @@
 Kept are the working directory, the environment, the permissions of new files, where output goes, handlers of signals
 and alarms, filters of warnings, the depth of recursion, what NumPy does about floating-point errors, PyTorch's default
 type, number of threads and recording of gradients, and the states of the global random generators of Python, NumPy and
-PyTorch.
+PyTorch. ``os._exit`` raises SystemExit meanwhile.
 
 A simulator that draws from a global generator must not draw the same numbers in every simulation, so its stream goes
 on where its last simulation left it, unless the caller's own state has changed since: then it begins there.
@@ -17,7 +17,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 #: Held while the number of running simulations changes; those of several threads share one process.
 _lock = threading.Lock()
 _running = 0
+#: Threads that simulate.
+_threads: list[int] = []
 _undo: list[Callable[[], None]] = []
 
 
@@ -39,11 +41,13 @@ def restored() -> Iterator[None]:
         if not _running:
             _undo[:] = [keep() for keep in _keepers()]
         _running += 1
+        _threads.append(threading.get_ident())
     try:
         yield
     finally:
         with _lock:
             _running -= 1
+            _threads.remove(threading.get_ident())
             if not _running:
                 for undo in _undo:
                     undo()
@@ -91,6 +95,22 @@ def _permissions() -> Callable[[], None]:
     def undo() -> None:
         os.umask(before)
 
+    return undo
+
+
+def _exit() -> Callable[[], None]:
+    """An exit that no handler sees, with code 0 perhaps, would end the run as if all were well."""
+    before, process = os._exit, os.getpid()
+
+    def refused(status: int) -> NoReturn:
+        if os.getpid() != process or threading.get_ident() not in _threads:
+            before(status)  # in a process that the simulator has forked, or not by a simulator
+        raise SystemExit(status)
+
+    def undo() -> None:
+        os._exit = before
+
+    os._exit = refused
     return undo
 
 
@@ -168,7 +188,7 @@ def _torch() -> Callable[[], None]:
 
 
 def _keepers() -> list[Callable[[], Callable[[], None]]]:
-    own = [_folder, _environment, _permissions, _streams, _recursion, _signals, _warnings, _numpy, _torch]
+    own = [_folder, _environment, _permissions, _exit, _streams, _recursion, _signals, _warnings, _numpy, _torch]
     return [*own, *_generators()]
 
 
