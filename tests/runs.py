@@ -177,6 +177,11 @@ def ready(folder, method="mra-uhat", task=None, **settings):
     return Run.open(folder, task or tiny())
 
 
+def files(folder):
+    """Everything in a folder: names and contents."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
 def ledger_bytes(run):
     return (run.ledger.folder / "ledger.jsonl").read_bytes()
 

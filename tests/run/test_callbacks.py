@@ -1,6 +1,5 @@
 """Callbacks are called after each event is on disk; an exception in one stops the run and loses nothing."""
 
-import os
 import shutil
 import socket
 import warnings
@@ -14,10 +13,7 @@ from mrafno.run.callbacks import HOOKS
 from mrafno.storage.ledger import Ledger
 from tests import runs
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 class Recorder:

@@ -1,6 +1,5 @@
 """A simulator that was changed is noticed when a run goes on."""
 
-import os
 import warnings
 
 import numpy as np
@@ -13,10 +12,7 @@ from mrafno.tasks import Burgers
 from tests import runs
 from tests.tasks.test_table import solved, table
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def doubled(f, level):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import shutil
 
 import numpy as np
@@ -20,11 +19,7 @@ from mrafno.run.scoring import scoring_grid
 from mrafno.tasks import get_task
 from tests import runs
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch, tmp_path):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setenv("MRAFNO_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def check_run(run, steps):

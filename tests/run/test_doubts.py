@@ -1,6 +1,5 @@
 """What is said of a result that is not worth having: when it holds, once, and taken back when it does not."""
 
-import os
 import warnings
 
 import numpy as np
@@ -16,10 +15,7 @@ from mrafno.run.records import Evaluation
 from tests import runs
 from tests.cli.conftest import mrafno
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def unrelated(f, level):

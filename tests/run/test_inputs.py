@@ -12,10 +12,7 @@ from mrafno.run import Run
 from mrafno.run.reader import RunReader
 from tests import runs
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 FIELDS = runs.fields(40, 17)

@@ -1,7 +1,6 @@
 """The loop: what ends it, what it measures, batches, workers, failures, and Ctrl-C."""
 
 import math
-import os
 import shutil
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,11 +17,7 @@ from mrafno.simulation.executors import InProcess, process_pool
 from mrafno.simulation.worker import simulate
 from tests import runs
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch, tmp_path):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setenv("MRAFNO_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """A run as a whole: creating, opening, copying, and what is its own: methods, networks, surrogates."""
 
-import os
 import shutil
 
 import numpy as np
@@ -25,22 +24,7 @@ from mrafno.surrogate.spec import SurrogateSpec
 from mrafno.tasks import get_task
 from tests import runs
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch, tmp_path):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setenv("MRAFNO_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def run(tmp_path):
-    with runs.ready(tmp_path / "run") as run:
-        yield run
-
-
-def files(folder):
-    """Everything in a folder: names and contents."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 # Beginning.
@@ -100,11 +84,11 @@ def test_reading_works_while_another_writes_and_writing_does_not(run):
     [query] = run.ask(1)
     reader = Run.open(run.ledger.folder, write=False)
     assert reader.state == run.state
-    before = files(run.ledger.folder)
+    before = runs.files(run.ledger.folder)
     for refused in (lambda: reader.ask(1), lambda: reader.tell(query.id, query.f), lambda: reader.fail(query.id, "")):
         with pytest.raises(LedgerError, match="not open for writing"):
             refused()
-    assert files(run.ledger.folder) == before
+    assert runs.files(run.ledger.folder) == before
     with pytest.raises(LedgerLockedError, match="is being written by this very process"):
         Run.open(run.ledger.folder)
     runs.answer(run, [query])

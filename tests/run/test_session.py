@@ -24,22 +24,7 @@ from mrafno.run import Run
 from tests import runs
 from tests.acquisition.contexts import ACQUISITIONS, context_of
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch, tmp_path):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setenv("MRAFNO_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def run(tmp_path):
-    with runs.ready(tmp_path / "run") as run:
-        yield run
-
-
-def files(folder):
-    """Everything in a folder: names and contents."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 # Asking.
@@ -233,7 +218,7 @@ def test_what_is_refused_changes_nothing(run):
     told, query = run.ask(2)
     runs.answer(run, [told])
     y = runs.smooth(query.f, query.level)
-    before, state = files(run.ledger.folder), runs.decisions(run.state)
+    before, state = runs.files(run.ledger.folder), runs.decisions(run.state)
     nan, infinite = y.copy(), y.copy()
     nan[0, 3], infinite[0, 0] = np.nan, np.inf
     refused = [
@@ -262,13 +247,13 @@ def test_what_is_refused_changes_nothing(run):
     for id, output, how, says in refused:
         with pytest.raises(MrafnoError, match=says):
             run.tell(id, output, **how)
-        assert files(run.ledger.folder) == before, says
+        assert runs.files(run.ledger.folder) == before, says
         assert runs.decisions(run.state) == state
     for answer in (run.fail, run.abandon):
         for id in (told.id, "q000099"):
             with pytest.raises(RunError, match=r"already|there is no query"):
                 answer(id, "no")
-    assert files(run.ledger.folder) == before
+    assert runs.files(run.ledger.folder) == before
     runs.answer(run, [query])
 
 

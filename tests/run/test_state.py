@@ -1,7 +1,6 @@
 """The state is the replay of events, and nothing else."""
 
 import math
-import os
 import re
 import time
 
@@ -20,9 +19,7 @@ from tests import runs
 FILE = ArrayFile("arrays/x.npy", "0" * 64, (1, 9), "float64").as_json()
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def replayed(*events, **settings):

@@ -1,7 +1,5 @@
 """Runs on tables: nothing that is lacking is asked for, tests are kept apart, methods are compared, files resume."""
 
-import os
-
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -15,10 +13,7 @@ from mrafno.tasks import TableTask
 from tests import runs
 from tests.tasks.test_table import INPUTS, N, solved, table
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 FINE = np.random.default_rng(0).permutation(N)[:14]

@@ -3,7 +3,6 @@
 import io
 import json
 import math
-import os
 import shutil
 
 import numpy as np
@@ -23,22 +22,7 @@ from mrafno.run import trainer as learning
 from mrafno.surrogate.out_of_fold import OutOfFoldPredictions
 from tests import runs
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch, tmp_path):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setenv("MRAFNO_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def run(tmp_path):
-    with runs.ready(tmp_path / "run") as run:
-        yield run
-
-
-def files(folder):
-    """Everything in a folder: names and contents."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def test_surprises_are_errors_before_learning(run):
@@ -275,14 +259,14 @@ def test_a_link_in_place_of_a_checkpoint_is_not_followed(tmp_path, what):
         [path] = path.glob("*.safetensors") if what == "weights" else [path / what]
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    before = files(tmp_path / "elsewhere") if what == "folder" else (tmp_path / "elsewhere").read_bytes()
+    before = runs.files(tmp_path / "elsewhere") if what == "folder" else (tmp_path / "elsewhere").read_bytes()
     run = Run.open(folder, runs.tiny())
     assert runs.weights(run) == expected
     assert any("is a symbolic link, which is not followed" in note for note in run.ledger.damage)
     if what == "folder":
         with pytest.raises(CheckpointError, match="symbolic link"):
             run.close()
-        assert files(tmp_path / "elsewhere") == before
+        assert runs.files(tmp_path / "elsewhere") == before
     else:
         run.close()
         assert not path.is_symlink()
@@ -295,11 +279,11 @@ def test_a_reader_saves_nothing(tmp_path):
     with runs.ready(tmp_path / "run") as run:
         expected = runs.weights(run)
     shutil.rmtree(tmp_path / "run" / "surrogate")
-    before = files(tmp_path / "run")
+    before = runs.files(tmp_path / "run")
     with Run.open(tmp_path / "run", write=False) as reader:
         assert runs.weights(reader) == expected
         reader.save()
-    assert files(tmp_path / "run") == before
+    assert runs.files(tmp_path / "run") == before
 
 
 def test_checkpoints_are_written_now_and_then(run, monkeypatch):

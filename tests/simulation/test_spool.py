@@ -53,6 +53,22 @@ def test_damage_anywhere_is_found(scratch):
     assert list(read_spool(scratch, [query]).observations) == ["q000001"]
 
 
+@pytest.mark.parametrize("ending", ["json", "npy"])
+def test_a_result_that_is_recorded_and_removed_meanwhile_is_no_damage(scratch, monkeypatch, ending):
+    """A check looks at a spool that a driver empties."""
+    query = query_of()
+    simulate(task_of(double), query, spool=scratch)
+    read = spool_module.read_bytes
+
+    def late(path, **how):
+        if path.suffix == f".{ending}":
+            clear_spool(scratch, [query.id])
+        return read(path, **how)
+
+    monkeypatch.setattr(spool_module, "read_bytes", late)
+    assert read_spool(scratch) == ({}, [])
+
+
 def resealed(path, **changes):
     """A .json with other content and a check that fits, as somebody might make it who means harm."""
     record = json.loads(path.read_text()) | changes

@@ -69,7 +69,8 @@ def read_spool(folder: Path, queries: Iterable[Query] | None = None) -> Spooled:
             if kind == "json":
                 observations[name] = _read(folder, name, None if asked is None else asked[name])
         except MrafnoError as error:
-            complaints.append(str(error))
+            if os.path.lexists(path):  # else its query was recorded meanwhile, and its result removed
+                complaints.append(str(error))
     return Spooled(observations, complaints)
 
 
