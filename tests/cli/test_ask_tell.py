@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mrafno.run import Run, RunReader
-from tests.cli.conftest import TINY, mrafno, shown
+from tests.cli.conftest import PART, TINY, mrafno, shown
 
 FIRST = [("initial", 0)] * 3 + [("initial", 1)] * 3 + [("test", 1)] * 4
 
@@ -19,7 +19,7 @@ FIRST = [("initial", 0)] * 3 + [("initial", 1)] * 3 + [("test", 1)] * 4
 def created(solver, tmp_path):
     folder = tmp_path / "run"
     result = mrafno("create", f"{solver}:task", "--out", folder, *TINY)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, f"created {folder}\n", "")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"created {folder}\n", PART)
     solver.unlink()  # ask and tell do not need it
     return folder
 
@@ -68,6 +68,23 @@ def test_ask_and_tell_ask_the_same_queries_as_the_loop(created, tmp_path, origin
     assert [step[name] for name in ("query", "candidate", "level")] == [
         first_of_loop[name] for name in ("query", "candidate", "level")
     ]
+
+
+def test_inputs_whose_outputs_are_told_are_removed_by_the_next_ask(created, tmp_path):
+    first, second, third = asked(created, "-n", 3)
+    kept = asked(created, "-n", 1, "--to", tmp_path / "own")
+    mrafno("tell", created, first["id"], simulated(first, tmp_path))
+    mrafno("fail", created, second["id"], "--reason", "no")
+    mrafno("tell", created, kept[0]["id"], simulated(kept[0], tmp_path))
+    (created / "asked" / "mine.npy").write_text("")
+    [fourth] = asked(created, "-n", 1)
+    names = sorted(path.name for path in (created / "asked").iterdir())
+    assert names == ["mine.npy", *(f"{query['id']}.npy" for query in (second, third, fourth))]
+    assert Path(kept[0]["input"]).exists()
+    # Those that wait are handed out again, from where they are or anew.
+    Path(third["input"]).unlink()
+    assert [one["id"] for one in asked(created, "--again", "--all")] == [third["id"], fourth["id"]]
+    assert Path(third["input"]).exists()
 
 
 def test_a_budget_ends_asking(created, tmp_path):

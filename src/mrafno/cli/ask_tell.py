@@ -88,6 +88,8 @@ def ask(
                 queries = run.ask(number, budget=budget, count=ways, watch=show)
         typer.echo(json.dumps([_query_json(run, query, place) for query in queries], indent=2))
         sys.stdout.flush()
+        if to is None:
+            _clear_told(run, place)
         run.session.deliver([query.id for query in queries])
         if not queries:
             print_stderr(_NOTHING_AGAIN if again else _nothing_to_ask(run))
@@ -137,6 +139,17 @@ def _query_json(run: "Run", query: "Query", place: Path) -> dict[str, Any]:
         "parameters": query.parameters,
         "cost": prices(run.state)[query.level],
     }
+
+
+def _clear_told(run: "Run", place: Path) -> None:
+    """Remove inputs whose outputs are told, so that their files do not become more and more.
+
+    Those of failures stay, to look at.
+    """
+    for path in place.glob("q*.npy"):
+        query = run.state.queries.get(path.stem)
+        if query is not None and query.status == "told":
+            path.unlink(missing_ok=True)
 
 
 def _nothing_to_ask(run: "Run") -> str:
