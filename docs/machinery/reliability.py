@@ -41,7 +41,7 @@ PROMISES = [
     ),
     (
         "A changed byte in the ledger or in an array is found, never read as data",
-        ["tests/storage/test_ledger.py::test_a_changed_byte_is_found_and_the_rest_stays_readable",
+        ["tests/storage/test_ledger_damage.py::test_a_changed_byte_is_found_and_the_rest_stays_readable",
          "tests/storage/test_arrays.py::test_a_changed_byte_in_an_array_is_found_and_other_arrays_stay_readable",
          "tests/storage/test_packs.py::test_a_changed_byte_damages_one_array_only"],
     ),
