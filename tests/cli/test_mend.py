@@ -29,6 +29,17 @@ def test_an_intact_run(folder):
     assert not (folder / "damaged").exists()
 
 
+def test_names_of_files_do_not_command_the_terminal(folder):
+    folder = folder.rename(folder.with_name("run\x1b]0;x\x07"))
+    before = mrafno("check", folder).stdout
+    (folder / "spool").mkdir(exist_ok=True)
+    (folder / "spool" / "\x1b[31m").write_text("")
+    texts = [before, *(mrafno(*command, folder).stdout for command in (["check"], ["repair"], ["repair", "--yes"]))]
+    assert "is intact" in before.replace("\n", " ")
+    assert all("\x1b" not in text and "\x07" not in text for text in texts)
+    assert "\\x1b[31m" in texts[1].replace("\n", "")
+
+
 def test_damage_is_shown_and_repaired_only_if_that_was_asked_for(folder):
     path = folder / "ledger.jsonl"
     damaged = path.read_bytes().replace(b"told", b"t\x1bld", 1)

@@ -9,6 +9,7 @@ import typer
 
 from mrafno.cli import options
 from mrafno.cli.program import DAMAGED, app, print_stderr
+from mrafno.errors import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -68,7 +69,7 @@ def repair(
     if not yes:
         if not _shown(folder, as_json):
             if not as_json:
-                typer.echo(f"Nothing was changed. To repair it: mrafno repair {folder} --yes")
+                typer.echo(printable(f"Nothing was changed. To repair it: mrafno repair {folder} --yes"))
             raise typer.Exit(DAMAGED)
         return
     from mrafno.run.repair import repair_run
@@ -83,7 +84,7 @@ def repair(
         typer.echo(json.dumps({**asdict(done), "kept": None if done.kept is None else str(done.kept)}))
         return
     for line in _said(done):
-        typer.echo(line)
+        typer.echo(printable(line))
 
 
 def _shown(folder: Path, as_json: bool) -> bool:
@@ -112,9 +113,10 @@ def _print(found: "Examination") -> None:
     console = Console()
     console.print(_table(found))
     for one in found.damage:
-        console.print(f"{one.place}: {one.fault}\n  a repair: {one.remedy}", markup=False, highlight=False)
+        text = printable(f"{one.place}: {one.fault}\n  a repair: {one.remedy}")
+        console.print(text, markup=False, highlight=False)
     if found.intact:
-        console.print(f"{found.folder} is intact.", markup=False, highlight=False)
+        console.print(printable(f"{found.folder} is intact."), markup=False, highlight=False)
 
 
 def _table(found: "Examination") -> "Table":
