@@ -84,8 +84,9 @@ def measured(tests: list[str], environment: dict[str, str], quick: bool) -> tupl
             seconds += float(case.get("time", "0"))
             if case.find("skipped") is not None:
                 found["skipped"] += 1
-            elif case.find("failure") is not None or case.find("error") is not None:
+            elif (fault := case.find("failure")) is not None or (fault := case.find("error")) is not None:
                 found["FAILED"] += 1
+                print(f"{case.get('name')}: {fault.get('message')}\n{fault.text}", file=sys.stderr, flush=True)
             else:
                 found["tests"] += 1
             for one in case.iter("property"):
