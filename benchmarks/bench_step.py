@@ -1,10 +1,10 @@
 """Where the time of a training step goes: processor time by kind of operation, and the rate of its matrix products.
 
-    python -m benchmarks.bench_step [TASK ...] [--batch 20] [--members 5]
+    python -m benchmarks.bench_step [TASK ...] [--batch 20] [--members 5] [--bfloat16]
 
 Network, grids, strides and batch are those of a run's fit from scratch on 100 + 10 examples, in one thread. Times are
 processor time, the median of several steps, so other work on the machine matters little. ``peak`` is the rate of a
-product of two square matrices.
+product of two square matrices in the same precision.
 """
 
 import argparse
@@ -60,7 +60,7 @@ class Spent(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def steps(task: str, batch: int | None, members: int) -> Callable[[], None]:
+def steps(task: str, batch: int | None, members: int, bfloat16: bool) -> Callable[[], None]:
     """What makes one training step on random examples."""
     domain = get_task(task).domain
     rng = np.random.default_rng(0)
@@ -73,7 +73,7 @@ def steps(task: str, batch: int | None, members: int) -> Callable[[], None]:
     ensemble = Ensemble(domain, members=members, training={"batch": batch} if batch else None)
     network = MemberFNO(ensemble.network_settings, members).initialise(range(members))
     batches = Batches(data, Normaliser.fit(data), ensemble.training, [[m] for m in range(members)])
-    objective = network_objective(network, batches, ensemble.training.loss)
+    objective = network_objective(network, batches, ensemble.training.loss, bfloat16_steps=10**9 * bfloat16)
     optimiser = adam(network, ensemble.training)
 
     def step() -> None:
@@ -102,9 +102,9 @@ def seconds_of(call: Callable[[], Any], times: int) -> list[float]:
     return found
 
 
-def rows(tasks: list[str], batch: int | None, members: int, count: int) -> Iterator[tuple[str, float, Spent]]:
+def rows(tasks: list[str], count: int, **options: Any) -> Iterator[tuple[str, float, Spent]]:
     for task in tasks:
-        step = steps(task, batch, members)
+        step = steps(task, **options)
         with steady_memory():
             seconds_of(step, 3)  # make tables and take memory from the system
             whole = median(seconds_of(step, count))
@@ -119,14 +119,17 @@ def main() -> None:
     parser.add_argument("--batch", type=int, help="examples per step (default: the preset's)")
     parser.add_argument("--members", type=int, default=5)
     parser.add_argument("--count", type=int, default=8, help="steps that are measured (default: 8)")
+    parser.add_argument("--bfloat16", action="store_true", help="steps in bfloat16")
     given = parser.parse_args()
     torch.set_num_threads(1)
     kinds = [*KINDS, "sums and others"]
-    best = peak(torch.float32)
+    best = peak(torch.bfloat16 if given.bfloat16 else torch.float32)
     table = Table(title=f"A training step, {given.members} members, peak {best / 1e9:.0f} GFLOP/s")
     for heading in ("", "ms", *kinds, "Python", "GFLOP", "GFLOP/s of products", "of a step"):
         table.add_column(heading, justify="right" if heading else "left")
-    for task, whole, spent in rows(given.tasks, given.batch, given.members, given.count):
+    for task, whole, spent in rows(
+        given.tasks, given.count, batch=given.batch, members=given.members, bfloat16=given.bfloat16
+    ):
         shares = [spent.seconds[kind] / given.count for kind in kinds]
         operations = spent.operations / given.count
         table.add_row(

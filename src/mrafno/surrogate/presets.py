@@ -24,6 +24,8 @@ _Entry = TypeVar("_Entry")
 _MODES: dict[Preset, tuple[int, ...]] = {"fast": (14, 8, 4), "paper": (16, 12, 8)}
 #: By number of axes: iterations of a fit from scratch, examples per step, points per axis that a step sees (0 for all).
 _ITERATIONS, _BATCH, _POINTS = (4000, 1500, 1500), (40, 20, 20), (0, 32, 8)
+#: By number of axes: share of the iterations in bfloat16, where that is faster. A step in one dimension gains little.
+_BFLOAT16 = (0.0, 0.75, 0.75)
 #: By number of axes: changes to the training policy. A step in two or more dimensions takes ten times as long as in
 #: one, so an update has fewer and smaller ones.
 _POLICY: tuple[dict[str, Any], ...] = ({}, {"refit_batch": 20, "update_iterations": 25, "update_batch": 10})
@@ -93,7 +95,7 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "loss": "likelihood",
         }
     else:
-        tables = {"iterations": _ITERATIONS, "batch": _BATCH, "points": _POINTS}
+        tables = {"iterations": _ITERATIONS, "batch": _BATCH, "points": _POINTS, "bfloat16_share": _BFLOAT16}
         values = {name: _of_axes(table, domain.dim) for name, table in tables.items()}
     return TrainingSettings(**{**values, **_checked(TrainingSettings, changes)})
 

@@ -54,7 +54,10 @@ class Langevin(Surrogate):
         burn_in = settings.changed(iterations=first)
         history = self._train(network, batches, burn_in, optimiser=optimiser, part=(0.0, self.burn_in))
         rest = settings.changed(
-            iterations=max(2 * self.samples, settings.iterations - first), schedule="constant", rate=self.step
+            iterations=max(2 * self.samples, settings.iterations - first),
+            schedule="constant",
+            rate=self.step,
+            bfloat16_share=0.0,  # its rounding would be noise that the posterior does not have
         )
         values = batches.total_values
         # Corrections of a level without examples have no gradient and are not moved.

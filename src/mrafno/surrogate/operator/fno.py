@@ -209,7 +209,7 @@ class MemberFNO(nn.Module):
                 update = functional.gelu(update)
             v = v + update if s.residual else update
             if masks is not None:
-                v = _masked(v, masks[i], blocks)
+                v = _masked(v, masks[i].to(v.dtype), blocks)
         return v
 
     def _lifted(self, block: "_Block") -> Tensor:

@@ -58,7 +58,7 @@ class _LinearMap(torch.autograd.Function):
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    if b.shape[1] == 1:
+    if b.shape[1] == 1 and a.dtype != torch.bfloat16:  # in bfloat16 products are quicker than broadcasting
         return a * b
     if b.shape[2] < NARROW:
         return torch.bmm(b.transpose(1, 2), a.transpose(1, 2)).transpose(1, 2)

@@ -9,6 +9,7 @@ from mrafno.errors import TrainingError
 from mrafno.surrogate.operator.fno import MemberFNO
 from mrafno.surrogate.training.batches import Batches
 from mrafno.surrogate.training.loop import History, adam, train
+from mrafno.surrogate.training.low_precision import bfloat16_steps
 from mrafno.surrogate.training.objective import Objective, network_objective
 from mrafno.surrogate.training.optimiser import Optimiser
 from mrafno.surrogate.training.settings import TrainingSettings
@@ -41,7 +42,10 @@ def train_members(
     def schedule(rate: float, optimiser: Optimiser | None) -> History:
         chosen = settings.changed(rate=rate)
         return train(
-            objective or network_objective(network, batches, settings.loss, masks),
+            objective
+            or network_objective(
+                network, batches, settings.loss, masks, bfloat16_steps=bfloat16_steps(network, settings)
+            ),
             optimiser or adam(network, chosen),
             chosen,
             watch=watch,

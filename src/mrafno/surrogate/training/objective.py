@@ -11,9 +11,10 @@ independently. The losses of an example:
     maximum likelihood weights an example by the inverse of its variance and so neglects difficult ones.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from torch import Tensor
 from mrafno.surrogate.operator.fno import MemberFNO
 from mrafno.surrogate.operator.spectral import Mesh
 from mrafno.surrogate.training.batches import Batches
+from mrafno.surrogate.training.low_precision import Bfloat16Copy
 from mrafno.surrogate.training.settings import Loss
 
 Objective = Callable[[], Tensor]
@@ -84,6 +86,7 @@ def average_losses(
     )
     total: Tensor | float = 0.0
     for (mean, log_var), (level, _, _, y) in zip(found, drawn, strict=True):
+        mean, log_var = mean.to(y.dtype), log_var.to(y.dtype)
         total = total + shares[level] * example_losses(mean, log_var, y, loss, values[level]).mean(1)
     assert isinstance(total, Tensor), "there is at least one level with examples"
     return total
@@ -94,12 +97,22 @@ def network_objective(
     batches: Batches,
     loss: Loss,
     masks: Callable[[int], Sequence[Tensor]] | None = None,
+    *,
+    bfloat16_steps: int = 0,
 ) -> Objective:
-    """The average loss per example of each member, ``(M,)``, over one draw of minibatches."""
+    """The average loss per example of each member, ``(M,)``, over one draw of minibatches.
+
+    The first ``bfloat16_steps`` calls compute in bfloat16, which only the package's own network can.
+    """
+    rounded = Bfloat16Copy(cast(MemberFNO, network)) if bfloat16_steps else None
+    calls = itertools.count()
 
     def objective() -> Tensor:
-        return average_losses(
-            network, list(batches.draw()), loss, batches.shares, batches.values, masks, batches.taught
-        )
+        drawn: list[Drawn] = list(batches.draw())
+        chosen = network
+        if rounded and next(calls) < bfloat16_steps:
+            chosen = rounded.cast()
+            drawn = [(level, mesh, f.to(torch.bfloat16), y) for level, mesh, f, y in drawn]
+        return average_losses(chosen, drawn, loss, batches.shares, batches.values, masks, batches.taught)
 
     return objective

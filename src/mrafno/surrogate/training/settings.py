@@ -27,6 +27,8 @@ class TrainingSettings:
         loss: ``likelihood`` or ``composite``.
         out_of_fold_share: share of the examples that each network is not trained on, used for the out-of-fold error
             and the calibration. The members of an ensemble have different folds, so together they see all examples.
+        bfloat16_share: share of the iterations, from the first on, that compute in bfloat16 where that is faster; see
+            :mod:`mrafno.surrogate.training.low_precision`.
     """
 
     iterations: int = 3000
@@ -38,6 +40,7 @@ class TrainingSettings:
     loss: Loss = "composite"
     out_of_fold_share: float = 0.0
     level_embedding_scale: float = 1.0
+    bfloat16_share: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("iterations", "batch", "rate"):
@@ -49,6 +52,8 @@ class TrainingSettings:
             raise SurrogateError(f"training: unknown loss {self.loss!r}. Choose likelihood or composite.")
         if not 0 <= self.out_of_fold_share <= 0.5:
             raise SurrogateError(f"training: out_of_fold_share must be from 0 to 0.5, got {self.out_of_fold_share}.")
+        if not 0 <= self.bfloat16_share <= 1:
+            raise SurrogateError(f"training: bfloat16_share must be from 0 to 1, got {self.bfloat16_share}.")
 
     def rate_at(self, step: int) -> float:
         """Learning rate of a step, from 0 to ``iterations - 1``."""
