@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,22 @@ def test_any_damaged_file(folder, original, file, how, record_property):
         assert len(event.data["damage"]) == len(found.damage)
         assert done.kept == folder / event.data["kept"]
         assert files(done.kept) or how == "remove"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
+def test_something_else_in_place_of_any_file(folder, kind):
+    """It is found, nothing waits for a pipe, no link is followed, and the run opens after a repair."""
+    needless = ("status.json", "fits.jsonl", "spool/q000012.lock")  # nothing depends on these
+    for name in sorted(set(files(folder)) - {*needless}):
+        place = folder.with_name(name.replace("/", "-"))
+        subprocess.run(["cp", "-a", folder, place], check=True)
+        path = place / name
+        path.unlink()
+        {"pipe": os.mkfifo, "folder": os.mkdir, "link": partial(os.symlink, place / "fits.jsonl")}[kind](path)
+        assert not check_run(place).intact, name
+        repair_run(place, runs.tiny())
+        assert check_run(place).intact, name
+        Run.open(place, runs.tiny()).close()
 
 
 @pytest.mark.parametrize("line", range(0, 24, 3))

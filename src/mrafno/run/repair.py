@@ -23,8 +23,8 @@ from mrafno.run.session import Session
 from mrafno.run.state import QueryRecord
 from mrafno.storage.arrays import ArrayFile, array_bytes, replace_bytes
 from mrafno.storage.checksum import sha256
-from mrafno.storage.files import make_folder, read_bytes, sync_folder, to_npy, write_bytes
-from mrafno.storage.layout import DAMAGED, LEDGER, LEDGER_COPY, LOCK, input_array, output_array
+from mrafno.storage.files import is_regular, make_folder, read_bytes, sync_folder, to_npy, write_bytes
+from mrafno.storage.layout import ARRAYS, DAMAGED, LAST, LEDGER, LEDGER_COPY, LOCK, input_array, output_array
 from mrafno.storage.ledger import Ledger
 from mrafno.storage.lock import Lock
 from mrafno.tasks.base import Task
@@ -94,6 +94,7 @@ def repair_run(folder: Path | str, task: Task | None = None, *, watch: Callable[
         if found.intact:
             return Repair()
         place = place or _new_folder(folder)
+        _clear(folder, place)
         if found.of("ledger", "copy"):
             _mend_ledger(found, place)
         return _mend(found, held.enter_context(Ledger.open(folder, write=True, lock=lock)), task, place)
@@ -273,6 +274,14 @@ def _new_folder(folder: Path) -> Path:
     raise LedgerError(f"{folder / DAMAGED} has too many folders of one second. Move some away.")
 
 
+def _clear(folder: Path, place: Path) -> None:
+    """Move away what is no file, a folder or a link, and stands where the ledger or arrays are to be written again."""
+    arrays = folder / ARRAYS
+    for path in [folder / LEDGER, *([] if arrays.is_symlink() else sorted(arrays.glob("*")))]:
+        if os.path.lexists(path) and not is_regular(path):
+            path.rename(place / path.name)
+
+
 def _move(damage: Damage, place: Path) -> None:
     """Move a file out of use; of a spooled result, and of a checkpoint, all of its files."""
     if damage.path is None:
@@ -280,7 +289,7 @@ def _move(damage: Damage, place: Path) -> None:
     path, aside = damage.path, place / damage.what
     paths = sorted(path.parent.glob(f"{path.stem}.*")) if damage.what == "spool" else [path]
     if damage.what == "checkpoint":  # another one may be in a folder inside
-        paths, aside = sorted(one for one in path.iterdir() if not one.is_dir()), aside / path.name
+        paths, aside = sorted(one for one in path.iterdir() if one.name != LAST), aside / path.name
     make_folder(aside)
     for one in paths:
         if os.path.lexists(one):

@@ -137,6 +137,14 @@ def read_bytes(path: Path, *, start: int = 0, size: int | None = None, advice: s
             raise LedgerError(f"{path} cannot be read ({error.strerror}). {advice}") from error
 
 
+def is_regular(path: Path) -> bool:
+    """Whether a path is a regular file: not missing, and no link, pipe or folder."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
 def open_regular(path: Path, advice: str) -> int:
     """A handle that reads a regular file, to be closed; raises as :func:`read_bytes` does."""
     try:

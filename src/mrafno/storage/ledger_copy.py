@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mrafno.errors import LedgerError
 from mrafno.storage.events import AFTER, SUM, decode_line, split_lines
-from mrafno.storage.files import read_bytes, write_bytes
+from mrafno.storage.files import is_regular, read_bytes, write_bytes
 from mrafno.storage.layout import LEDGER, LEDGER_COPY
 
 
@@ -63,6 +63,12 @@ def read_copy(folder: Path) -> bytes:
         return read_bytes(folder / LEDGER_COPY)
     except LedgerError:
         return b""
+
+
+def copy_is_no_file(folder: Path) -> bool:
+    """Whether something else is in the place of the copy, a folder or a link, so that none can be kept."""
+    path = folder / LEDGER_COPY
+    return os.path.lexists(path) and not is_regular(path)
 
 
 def missing_lines(content: bytes, copy: bytes) -> list[bytes]:

@@ -8,7 +8,7 @@ from mrafno.errors import LedgerError
 from mrafno.storage.events import AFTER, FIRST, SUM, Event, decode_lines, encode_line, split_lines
 from mrafno.storage.files import read_bytes
 from mrafno.storage.layout import LEDGER, LEDGER_COPY
-from mrafno.storage.ledger_copy import read_copy
+from mrafno.storage.ledger_copy import copy_is_no_file, read_copy
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def salvage(folder: Path) -> Salvage:
         faults=tuple(faults),
         restored=sum(number not in own or own[number][0] != found[number][0] for number in numbers),
         whole=_follow(lines) and numbers == list(range(len(numbers))),
-        stale=not faults and not content[: len(content) - len(torn)].startswith(copy),
+        stale=not faults and (not content[: len(content) - len(torn)].startswith(copy) or copy_is_no_file(folder)),
     )
 
 

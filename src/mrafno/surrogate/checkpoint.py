@@ -23,10 +23,10 @@ from torch import Tensor
 
 from mrafno._version import __version__
 from mrafno.data.dataset import Normaliser
-from mrafno.errors import CheckpointError, MrafnoError
+from mrafno.errors import CheckpointError, LedgerError, MrafnoError
 from mrafno.grids import Domain, Grid
 from mrafno.storage.checksum import json_sha256, sha256
-from mrafno.storage.files import make_folder, write_bytes, write_json
+from mrafno.storage.files import make_folder, read_bytes, write_bytes, write_json
 from mrafno.storage.layout import CHECKPOINT, DESCRIPTION, WEIGHTS, is_run, weights_file
 from mrafno.surrogate.operator.adapters import BuildNetwork, NetworkFactory
 from mrafno.surrogate.operator.fno import NetworkSettings
@@ -218,12 +218,9 @@ def _described(surrogate: "Surrogate") -> dict[str, Any]:
 def _description(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
     try:
-        values = json.loads(path.read_bytes())
-    except OSError as error:
-        raise CheckpointError(
-            f"checkpoint {folder}: {DESCRIPTION} cannot be read ({error.strerror}). "
-            "Give the folder of a run, or one that Surrogate.save wrote."
-        ) from error
+        values = json.loads(read_bytes(path, advice="Give the folder of a run, or one that Surrogate.save wrote."))
+    except LedgerError as error:
+        raise CheckpointError(f"checkpoint {folder}: {DESCRIPTION} cannot be read: {error}") from error
     except (ValueError, RecursionError) as error:
         raise CheckpointError(
             f"checkpoint {folder}: {DESCRIPTION} is damaged or no JSON ({error}). "
@@ -294,11 +291,9 @@ def _tensors(folder: Path, described: dict[str, Any]) -> dict[str, Tensor]:
         raise CheckpointError(f"checkpoint {folder}: {DESCRIPTION} has no checksum of the tensors. Train from scratch.")
     path = folder / weights_file(digest)
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(
-            f"checkpoint {folder}: {path.name} cannot be read ({error.strerror}). Copy the folder as a whole."
-        ) from error
+        content = read_bytes(path, advice="Copy the folder as a whole.")
+    except LedgerError as error:
+        raise CheckpointError(f"checkpoint {folder}: {path.name} cannot be read: {error}") from error
     if sha256(content) != digest:
         raise CheckpointError(
             f"checkpoint {folder}: {path.name} is damaged or another file: its checksum does not fit. "
