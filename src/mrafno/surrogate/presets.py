@@ -41,6 +41,7 @@ def network_preset(preset: Preset, domain: Domain, **changes: Any) -> NetworkSet
         values = {"width": 64, "hidden": 128}
     else:
         values = {"width": 32, "hidden": 64, "residual": True}
+        values["periodic"] = domain.grids[0].periodic if any(domain.grids[0].periodic) else ()
         values["stencil_radius"] = _STENCIL_RADIUS.get(domain.dim, 0) if domain.levels > 1 else 0
     coarsest = min(min(grid.shape) for grid in domain.grids)
     values["modes"] = (min(_modes(preset, domain.dim), coarsest // 2),) * domain.dim

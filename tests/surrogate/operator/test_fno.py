@@ -48,7 +48,16 @@ def plain(network, member, f, mesh, level):
     def rows(v):
         return torch.stack([v[(slice(None), *index)] for index in grid])  # (points, channels)
 
-    fixed = torch.tensor([p + embed(level, s.levels, s.embedding) for p in points], dtype=torch.float64)
+    periodic = s.periodic or (False,) * s.dim
+    seen = [
+        [
+            c
+            for x, p in zip(at, periodic, strict=True)
+            for c in ([np.sin(2 * np.pi * x), np.cos(2 * np.pi * x)] if p else [x])
+        ]
+        for at in points
+    ]
+    fixed = torch.tensor([p + embed(level, s.levels, s.embedding) for p in seen], dtype=torch.float64)
     v = affine(network.lift_out, functional.gelu(affine(network.lift_in, torch.cat([rows(f), fixed], 1))))
     density = torch.tensor(
         [
@@ -117,10 +126,16 @@ PLAIN = {
         settings_of(2, bins=3, zero_boundary=((True, True), (False, True)), boundary_factor="parabola"),
         mesh_of((5, 6), ("cells", "nodes")),
     ),
+    "seen as periodic": (settings_of(periodic=(True,)), mesh_of((9,), ("periodic",))),
     "2d periodic": (settings_of(2, layers=1), mesh_of((6, 4), ("periodic", "periodic"))),
     "3d": (
         settings_of(
-            3, layers=2, bins=2, zero_boundary=((True, True), (False, False), (False, True)), spacing=(0.2,) * 3
+            3,
+            layers=2,
+            bins=2,
+            periodic=(False, True, False),
+            zero_boundary=((True, True), (False, False), (False, True)),
+            spacing=(0.2,) * 3,
         ),
         mesh_of((4, 5, 4), ("cells", "periodic", "nodes")),
     ),
@@ -308,6 +323,12 @@ def test_prediction_converges_at_once_on_periodic_grids_without_position():
     assert found[1] < found[0] / 10
 
 
+def test_prediction_converges_at_once_on_periodic_grids_with_a_periodic_position():
+    found = differences(network_of(settings_of(periodic=(True,)), [1, 2]), "periodic", (8, 16, 32, 64, 128), 2)
+    assert found[0] > 1e-7
+    assert found[-1] < 1e-12
+
+
 def test_prediction_converges_on_node_grids():
     """Smooth functions and the trapezoidal rule: second order."""
     found = differences(network_of(settings_of(), [1, 2]), "nodes", (17, 33, 65, 129), 2)
@@ -449,8 +470,9 @@ def test_pooling_averages_constants_exactly():
 
 def test_settings_survive_json():
     settings = settings_of(
-        2, zero_boundary=((True, False), (False, False)), spacing=(0.5, 0.25), embedding="positional"
-    )
+        2, zero_boundary=((True, False), (False, False)), spacing=(0.5, 0.25), embedding="positional",
+        periodic=(False, True),
+    )  # fmt: skip
     assert NetworkSettings.from_json(settings.as_json()) == settings
 
 
@@ -466,6 +488,7 @@ def test_settings_survive_json():
         ({"zero_boundary": ((True, True),)}, "needs the spacing"),
         ({"boundary_factor": "tent"}, "saturating or parabola"),
         ({"padding": 1.0}, "more than 1"),
+        ({"periodic": (True, False)}, "one value per axis"),
     ],
 )
 def test_impossible_settings_raise_errors(changes, message):

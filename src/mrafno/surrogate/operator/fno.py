@@ -47,6 +47,8 @@ class NetworkSettings:
 
     Attributes:
         modes: Fourier modes per axis.
+        periodic: the axes whose coordinate the network sees as sine and cosine, so that it does not jump where the
+            period begins again; () for none.
         bins: cells per axis over which the variance branch averages.
         zero_boundary: the (start, end) of each axis where outputs vanish; () for nowhere.
         boundary_factor: the factor that makes outputs vanish there, see :func:`boundary_factor`.
@@ -67,6 +69,7 @@ class NetworkSettings:
     modes: tuple[int, ...] = (16,)
     layers: int = 4
     hidden: int = 128
+    periodic: tuple[bool, ...] = ()
     bins: int = 4
     embedding: Embedding = "onehot"
     zero_boundary: tuple[tuple[bool, bool], ...] = ()
@@ -100,6 +103,10 @@ class NetworkSettings:
                 f"network: spacing {self.spacing} does not fit {self.dim} axes. A saturating boundary_factor needs "
                 "the spacing of the coarsest mesh along each axis."
             )
+        if self.periodic and len(self.periodic) != self.dim:
+            raise SurrogateError(
+                f"network: periodic {self.periodic} does not fit {self.dim} axes. Give one value per axis."
+            )
         if not self.padding > 1:
             raise SurrogateError(f"network: padding must be more than 1, got {self.padding}. The default is 1.5.")
         if self.embedding not in ("onehot", "positional"):
@@ -112,6 +119,11 @@ class NetworkSettings:
     def has_zero_boundary(self) -> bool:
         """Whether outputs vanish at any end of any axis."""
         return any(any(ends) for ends in self.zero_boundary)
+
+    @property
+    def coordinates(self) -> int:
+        """Numbers that say where a point is."""
+        return self.dim + sum(self.periodic)
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON values."""
@@ -126,6 +138,7 @@ class NetworkSettings:
                 "modes": tuple(values["modes"]),
                 "zero_boundary": tuple(tuple(pair) for pair in values["zero_boundary"]),
                 "spacing": tuple(values.get("spacing", ())),
+                "periodic": tuple(values.get("periodic", ())),
             }
         )
 
@@ -143,7 +156,7 @@ class MemberFNO(nn.Module):
         def linear(inputs: int, outputs: int) -> Linear:
             return Linear(members, inputs, outputs, dtype)
 
-        self.lift_in = linear(s.in_channels + s.dim + s.levels, s.width)
+        self.lift_in = linear(s.in_channels + s.coordinates + s.levels, s.width)
         self.lift_out = linear(s.width, s.width)
         self.layers = nn.ModuleList(FourierLayer(members, s.width, s.modes, dtype) for _ in range(s.layers))
         self.mean_in = linear(s.width, s.hidden)
@@ -170,9 +183,7 @@ class MemberFNO(nn.Module):
             if isinstance(module, FourierLayer) or (isinstance(module, Linear) and not self._belongs_to_layer(module)):
                 module.initialise(member, generator)
         with torch.no_grad():
-            self.lift_in.weight[member, :, self.settings.in_channels + self.settings.dim :] *= (
-                self.level_embedding_scale
-            )
+            self.lift_in.weight[member, :, -self.settings.levels :] *= self.level_embedding_scale
             for correction in self.corrections:
                 cast(LocalCorrection, correction).start(member)
 
@@ -227,7 +238,10 @@ class MemberFNO(nn.Module):
     def _place(self, mesh: Mesh, level: int, like: Tensor) -> Tensor:
         """The part of the first map due to coordinates and level, ``(M, points, 1, width)``."""
         s, lift = self.settings, self.lift_in
-        fixed = [_along(axis, i, mesh.shape, like) for i, axis in enumerate(mesh.axes)]
+        fixed = []
+        for i, (axis, periodic) in enumerate(zip(mesh.axes, s.periodic or (False,) * s.dim, strict=True)):
+            x = _along(axis, i, mesh.shape, like)
+            fixed += [torch.sin(2 * math.pi * x), torch.cos(2 * math.pi * x)] if periodic else [x]
         fixed += [torch.full_like(fixed[0], value) for value in embed(level, s.levels, s.embedding)]
         place = points_first(torch.stack(fixed)[None, None]).flatten(1, -2).expand(self.members, -1, -1)
         weight = lift.weight[:, :, s.in_channels :].transpose(1, 2)
