@@ -16,6 +16,10 @@ def test_points_of_a_step_are_those_that_are_drawn():
     assert points_per_step([(8, 8), (33, 33)], (16, 4), settings) == 8 * 64 + 2 * 17**2
     assert points_per_step([(8, 8), (33, 33)], (0, 4), settings) == 4 * 17**2
     assert points_per_step([(9,), (17,)], (16, 4), TrainingSettings(batch=10)) == 8 * 9 + 2 * 17
+    early = settings.changed(early_points=4, early_share=0.25)
+    assert points_per_step([(8, 8), (33, 33)], (16, 4), early) == pytest.approx(
+        0.25 * (8 * 4**2 + 2 * 5**2) + 0.75 * (8 * 64 + 2 * 17**2)
+    )
 
 
 def test_points_of_a_step_of_a_run(tmp_path):

@@ -4,6 +4,7 @@ import pytest
 
 from mrafno.errors import SurrogateError
 from mrafno.grids import Domain, Grid
+from mrafno.surrogate import Ensemble
 from mrafno.surrogate.presets import network_preset, training_preset
 from mrafno.tasks import get_task
 
@@ -85,3 +86,9 @@ def test_an_unknown_preset_raises_an_error_with_the_known_ones():
     for make in (network_preset, training_preset):
         with pytest.raises(SurrogateError, match=r"unknown preset 'slow'.*fast, paper"):
             make("slow", square((8, 8)))
+
+
+def test_early_steps_see_two_points_for_each_mode():
+    assert Ensemble(square((32, 32)), members=1).training.early_points == 16
+    assert Ensemble(square((32, 32)), members=1, network={"modes": (8, 12)}).training.early_points == 24
+    assert Ensemble(square((32, 32)), members=1, training={"early_points": 0}).training.early_points == 0

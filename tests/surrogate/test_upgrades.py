@@ -67,7 +67,7 @@ def test_earlier_formats_predict_as_before(tmp_path, dim, version):
     assert type(again) is Ensemble
     training = surrogate.training
     if version < 3:  # what these did not know is as it was
-        training = training.changed(bfloat16_share=0.0)
+        training = training.changed(early_points=0, early_share=0.0, bfloat16_share=0.0)
     assert (again.network_settings, again.training, again.policy) == (
         surrogate.network_settings, training, surrogate.policy,
     )  # fmt: skip

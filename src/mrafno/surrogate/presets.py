@@ -24,6 +24,8 @@ _Entry = TypeVar("_Entry")
 _MODES: dict[Preset, tuple[int, ...]] = {"fast": (14, 8, 4), "paper": (16, 12, 8)}
 #: By number of axes: iterations of a fit from scratch, examples per step, points per axis that a step sees (0 for all).
 _ITERATIONS, _BATCH, _POINTS = (4000, 1500, 1500), (40, 20, 20), (0, 32, 8)
+#: By number of axes: points per axis that the first steps of a fit see, and the share of these steps.
+_EARLY_POINTS, _EARLY_SHARE = (0, 16, 0), (0.0, 0.5, 0.0)
 #: By number of axes: share of the iterations in bfloat16, where that is faster. A step in one dimension gains little.
 _BFLOAT16 = (0.0, 0.75, 0.75)
 #: By number of axes: changes to the training policy. A step in two or more dimensions takes ten times as long as in
@@ -96,7 +98,14 @@ def training_preset(preset: Preset, domain: Domain, **changes: Any) -> TrainingS
             "loss": "likelihood",
         }
     else:
-        tables = {"iterations": _ITERATIONS, "batch": _BATCH, "points": _POINTS, "bfloat16_share": _BFLOAT16}
+        tables = {
+            "iterations": _ITERATIONS,
+            "batch": _BATCH,
+            "points": _POINTS,
+            "early_points": _EARLY_POINTS,
+            "early_share": _EARLY_SHARE,
+            "bfloat16_share": _BFLOAT16,
+        }
         values = {name: _of_axes(table, domain.dim) for name, table in tables.items()}
     return TrainingSettings(**{**values, **_checked(TrainingSettings, changes)})
 

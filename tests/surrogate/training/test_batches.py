@@ -108,6 +108,13 @@ def test_strided_subsets_are_the_right_points(shape, layout):
     assert len(seen) == stride ** len(shape)
 
 
+def test_early_steps_see_their_own_number_of_points():
+    domain = domain_of((32, 32), (128, 64))
+    batches = batches_of(data_of(domain, (3, 3)), points=32, early_points=16, early_share=0.5)
+    assert [mesh.shape for _, mesh, _, _ in batches.draw(early=True)] == [(16, 16), (32, 16)]
+    assert [mesh.shape for _, mesh, _, _ in batches.draw()] == [(32, 32), (64, 32)]
+
+
 @pytest.mark.parametrize(
     ("shape", "points", "stride"),
     [

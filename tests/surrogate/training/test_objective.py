@@ -125,3 +125,19 @@ def test_losses_of_zero_targets_and_perfect_means_have_finite_gradients(loss):
             gradients = torch.autograd.grad(value.sum(), (mean, log_var))
             assert value.isfinite().all()
             assert all(g.isfinite().all() for g in gradients)
+
+
+def test_early_steps_are_the_first_ones():
+    network, batches = network_and_batches("composite", points=4, early_points=2, early_share=0.5)
+    seen = []
+    draw = batches.draw
+
+    def recorded(early=False):
+        seen.append(early)
+        return draw(early)
+
+    batches.draw = recorded
+    objective = network_objective(network, batches, "composite", early_steps=2)
+    for _ in range(4):
+        objective()
+    assert seen == [True, True, False, False]

@@ -32,6 +32,7 @@ def test_schedules(schedule):
         ({"schedule": "linear"}, "onecycle, cosine or constant"),
         ({"loss": "mse"}, "likelihood or composite"),
         ({"out_of_fold_share": 0.6}, "out_of_fold_share"),
+        ({"early_share": -0.5}, "early_share must be from 0 to 1, got -0.5"),
         ({"bfloat16_share": 1.5}, "bfloat16_share must be from 0 to 1, got 1.5"),
     ],
 )

@@ -91,7 +91,10 @@ class Surrogate(abc.ABC):
         #: Settings whose corrections the first fit may switch off; None if the caller chose the stencil radius.
         self._optional = self.network_settings if "stencil_radius" not in (network or {}) else None
         changes, policy = split_training(training or {})
-        self.training = training_preset(preset, domain, **{**self._own_training(), **changes})
+        chosen = training_preset(preset, domain, **{**self._own_training(), **changes})
+        #: Early steps see at least two points for each mode.
+        least = min(chosen.early_points, 1) * 2 * max(self.network_settings.modes)
+        self.training = chosen.changed(early_points=max(chosen.early_points, least))
         self.policy = policy_preset(preset, domain, **policy)
         if dtype not in ("float32", "float64"):
             raise SurrogateError(f"surrogate: dtype must be float32 or float64, got {dtype!r}.")

@@ -66,7 +66,10 @@ class Batches:
         if not len(data):
             raise SurrogateError("training: there are no examples. Give at least one.")
         self.meshes = [domain_mesh(data.domain, level, padding) for level in range(data.domain.levels)]
-        self.strides = [stride_of(mesh.shape, settings.points) for mesh in self.meshes]
+        self.strides, self.early_strides = (
+            [stride_of(mesh.shape, points) for mesh in self.meshes]
+            for points in (settings.points, settings.early_points)
+        )
         self.inputs = [torch.as_tensor(normaliser.inputs(f), dtype=dtype, device=device) for f in data.inputs]
         self.outputs = [torch.as_tensor(normaliser.outputs(y), dtype=dtype, device=device) for y in data.outputs]
         #: The level as which those of each level are learnt.
@@ -87,11 +90,11 @@ class Batches:
         ]
         self.offsets = np.random.default_rng([*seeds[0], len(self.meshes)])
 
-    def draw(self) -> Iterator[tuple[int, Mesh, Tensor, Tensor]]:
-        """Level, mesh, inputs ``(M, B, in_channels, *grid)`` and outputs of one step."""
+    def draw(self, early: bool = False) -> Iterator[tuple[int, Mesh, Tensor, Tensor]]:
+        """Level, mesh, inputs ``(M, B, in_channels, *grid)`` and outputs of one step, an early one of a fit or not."""
         for level, count, orders in zip(self.levels, self.counts, self.orders, strict=True):
             rows = torch.as_tensor(np.stack([order.take(count) for order in orders]))
-            mesh, stride = self.meshes[level], self.strides[level]
+            mesh, stride = self.meshes[level], (self.early_strides if early else self.strides)[level]
             f, y = self.inputs[level], self.outputs[level]
             if stride > 1:
                 offsets = [int(o) for o in self.offsets.integers(0, stride, size=len(mesh.shape))]
@@ -162,8 +165,8 @@ def _shares(sizes: Sequence[int], batch: int) -> list[int]:
     return [min(size, max(1, round(batch * size / sum(sizes)))) for size in sizes]
 
 
-def points_per_step(shapes: Sequence[Sequence[int]], sizes: Sequence[int], settings: "TrainingSettings") -> int:
-    """Points of all examples of one step of a member, whose time they determine.
+def points_per_step(shapes: Sequence[Sequence[int]], sizes: Sequence[int], settings: "TrainingSettings") -> float:
+    """Points of all examples of a step of a member, on average over a fit, whose time they determine.
 
     Args:
         shapes: of the levels' grids.
@@ -171,11 +174,16 @@ def points_per_step(shapes: Sequence[Sequence[int]], sizes: Sequence[int], setti
     """
     levels = [level for level, n in enumerate(sizes) if n]
     counts = _shares([sizes[level] for level in levels], settings.batch)
-    strides = [stride_of(shapes[level], settings.points) for level in levels]
-    return sum(
-        count * math.prod(-(-n // stride) for n in shapes[level])
-        for level, count, stride in zip(levels, counts, strides, strict=True)
-    )
+
+    def seen(points: int) -> int:
+        strides = [stride_of(shapes[level], points) for level in levels]
+        return sum(
+            count * math.prod(-(-n // stride) for n in shapes[level])
+            for level, count, stride in zip(levels, counts, strides, strict=True)
+        )
+
+    early = settings.early_share
+    return early * seen(settings.early_points) + (1 - early) * seen(settings.points)
 
 
 def stride_of(shape: Sequence[int], points: int) -> int:

@@ -44,7 +44,12 @@ def train_members(
         return train(
             objective
             or network_objective(
-                network, batches, settings.loss, masks, bfloat16_steps=bfloat16_steps(network, settings)
+                network,
+                batches,
+                settings.loss,
+                masks,
+                bfloat16_steps=bfloat16_steps(network, settings),
+                early_steps=round(settings.early_share * settings.iterations),
             ),
             optimiser or adam(network, chosen),
             chosen,

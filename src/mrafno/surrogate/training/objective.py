@@ -99,18 +99,20 @@ def network_objective(
     masks: Callable[[int], Sequence[Tensor]] | None = None,
     *,
     bfloat16_steps: int = 0,
+    early_steps: int = 0,
 ) -> Objective:
     """The average loss per example of each member, ``(M,)``, over one draw of minibatches.
 
-    The first ``bfloat16_steps`` calls compute in bfloat16, which only the package's own network can.
+    The first ``bfloat16_steps`` calls compute in bfloat16, which only the package's own network can, and the first
+    ``early_steps`` draw the points of early steps.
     """
     rounded = Bfloat16Copy(cast(MemberFNO, network)) if bfloat16_steps else None
     calls = itertools.count()
 
     def objective() -> Tensor:
-        drawn: list[Drawn] = list(batches.draw())
-        chosen = network
-        if rounded and next(calls) < bfloat16_steps:
+        step, chosen = next(calls), network
+        drawn: list[Drawn] = list(batches.draw(early=step < early_steps))
+        if rounded and step < bfloat16_steps:
             chosen = rounded.cast()
             drawn = [(level, mesh, f.to(torch.bfloat16), y) for level, mesh, f, y in drawn]
         return average_losses(chosen, drawn, loss, batches.shares, batches.values, masks, batches.taught)

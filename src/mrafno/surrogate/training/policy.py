@@ -111,6 +111,8 @@ class TrainingPolicy:
             training: settings of a fit from scratch on ``full_size`` examples or more.
             sizes: examples of each level.
         """
+        if kind != "scratch":
+            training = training.changed(early_share=0.0)  # early steps are for networks that know nothing
         if kind == "update":
             return training.changed(iterations=self.update_iterations, batch=self.update_batch, rate=self.update_rate)
         share = 1.0

@@ -24,6 +24,8 @@ class TrainingSettings:
             start with the same prediction, to 1, where each level has random weights of its own.
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
             0 for never.
+        early_points: the same for the first ``early_share`` of the iterations, while networks know little.
+        early_share: share of the iterations, from the first on, with ``early_points``.
         loss: ``likelihood`` or ``composite``.
         out_of_fold_share: share of the examples that each network is not trained on, used for the out-of-fold error
             and the calibration. The members of an ensemble have different folds, so together they see all examples.
@@ -37,6 +39,8 @@ class TrainingSettings:
     schedule: Schedule = "onecycle"
     weight_decay: float = 1e-2
     points: int = 0
+    early_points: int = 0
+    early_share: float = 0.0
     loss: Loss = "composite"
     out_of_fold_share: float = 0.0
     level_embedding_scale: float = 1.0
@@ -52,8 +56,9 @@ class TrainingSettings:
             raise SurrogateError(f"training: unknown loss {self.loss!r}. Choose likelihood or composite.")
         if not 0 <= self.out_of_fold_share <= 0.5:
             raise SurrogateError(f"training: out_of_fold_share must be from 0 to 0.5, got {self.out_of_fold_share}.")
-        if not 0 <= self.bfloat16_share <= 1:
-            raise SurrogateError(f"training: bfloat16_share must be from 0 to 1, got {self.bfloat16_share}.")
+        for name in ("early_share", "bfloat16_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise SurrogateError(f"training: {name} must be from 0 to 1, got {getattr(self, name)}.")
 
     def rate_at(self, step: int) -> float:
         """Learning rate of a step, from 0 to ``iterations - 1``."""
