@@ -25,7 +25,7 @@ OLDEST_STAMP := $(OLDEST_VENV)/.torch-$(TORCH)
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup examples-solvers bench-pool bench-estimate bench-regimes reliability test-properties test-slurm bench-soak test-torch-oldest browser bench-limit bench-spread bench-step bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction bench-3d test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator gallery screenshots accessibility release-check wheel clean
+.PHONY: help setup examples-solvers bench-layouts bench-pool bench-estimate bench-regimes reliability test-properties test-slurm bench-soak test-torch-oldest browser bench-limit bench-spread bench-step bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction bench-3d test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator gallery screenshots accessibility release-check wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -94,7 +94,7 @@ docs: $(STAMP)  ## build the documentation into build/site; a warning is an erro
 demo-tasks: $(BASE)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
-bench: bench-tasks bench-surrogate bench-step bench-acquisition bench-ledger bench-driver bench-warm bench-policy bench-local-correction bench-3d bench-spread bench-limit bench-pool bench-dashboard bench-soak  ## run the benchmarks
+bench: bench-tasks bench-surrogate bench-step bench-acquisition bench-ledger bench-driver bench-warm bench-policy bench-local-correction bench-3d bench-spread bench-limit bench-layouts bench-pool bench-dashboard bench-soak  ## run the benchmarks
 
 bench-tasks: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_tasks
@@ -131,6 +131,9 @@ bench-spread: $(STAMP)
 
 bench-limit: $(STAMP)
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_limit
+
+bench-layouts: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench_layouts
 
 bench-pool: $(STAMP)  ## memory and time of a choice from large pools, and what a choice from a part is worth
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_pool
