@@ -41,7 +41,7 @@ class Story:
     def tells(self, id, cost):
         self.happens("told", id=id, output=ARRAY, cost=cost, seconds=2.0)
 
-    def trains(self, error):
+    def trains(self, error, seconds=60.0):
         self.happens(
             "trained",
             added=[],
@@ -51,7 +51,7 @@ class Story:
             out_of_fold_error=error,
             estimate=error and Estimate(error, error / 2, 2 * error, 9, 20, 0.1, 100).as_json(),
             shift=0.0,
-            seconds=60.0,
+            seconds=seconds,
             prequential_errors={},
         )
 
@@ -278,6 +278,10 @@ def test_the_live_block(story, clock):
     clock.now += 2
     story.tells("q3", 1.0)
     assert drawn(live)[6] == "now       training 50 % (fit 4 on 5 examples, about 3 s), about 14 s left"
+    # When the fit is recorded, before the next phase, its seconds are not counted twice.
+    assert "training 3 min 7 s" in drawn(live)[5]
+    story.trains(None, seconds=7.0)
+    assert "training 3 min 7 s" in drawn(live)[5]
 
 
 def test_the_live_block_fits_a_narrow_terminal(story, clock):

@@ -206,6 +206,8 @@ class LiveDisplay(Display):
         super().__init__(run, goals, count, **more)
         self._end = ""
         self._ahead: tuple[tuple[int, int], str | None] | None = None
+        #: The phase, by when it began, and the seconds that were recorded then.
+        self._counted: tuple[float, dict[str, float]] = (-1.0, {})
         self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4)
 
     def _show(self) -> None:
@@ -259,8 +261,12 @@ class LiveDisplay(Display):
 
     def _times(self, now: Snapshot) -> str:
         seconds = dict(now.seconds)
+        if self._counted[0] != self.since:
+            self._counted = self.since, seconds
         if self.phase in seconds and not self._end:
-            seconds[self.phase] += time.monotonic() - self.since
+            # What the phase has taken so far is recorded while it goes on.
+            spent = self._counted[1][self.phase] + time.monotonic() - self.since
+            seconds[self.phase] = max(seconds[self.phase], spent)
         return ", ".join(f"{phase} {duration(spent)}" for phase, spent in seconds.items())
 
     def _now(self, now: Snapshot) -> str:
