@@ -8,7 +8,8 @@ import torch
 from mrafno.data.dataset import Dataset
 from mrafno.surrogate import Langevin
 from mrafno.surrogate.inference.sgld import Dynamics
-from tests.surrogate.inference.small import CIRCLE, LINE, data_of, made, poisoned, waves
+from mrafno.surrogate.training import divergence, low_precision
+from tests.surrogate.inference.small import CIRCLE, LINE, PLANE, data_of, made, poisoned, waves
 
 
 def test_langevin_steps_have_the_right_stationary_distribution():
@@ -65,3 +66,17 @@ def test_sgld_of_one_example_is_finite():
 def test_sgld_reports_a_restart_while_it_optimises(monkeypatch):
     poisoned(monkeypatch, 0)
     assert len(made("sgld", iterations=60).fit(data_of(LINE)).events) == 1
+
+
+def test_the_chain_sees_all_points_in_full_precision(monkeypatch):
+    seen = []
+    objective = divergence.network_objective
+
+    def recorded(*arguments, bfloat16_steps, early_steps):
+        seen.append((bfloat16_steps > 0, early_steps > 0))
+        return objective(*arguments, bfloat16_steps=bfloat16_steps, early_steps=early_steps)
+
+    monkeypatch.setattr(divergence, "network_objective", recorded)
+    monkeypatch.setattr(low_precision, "bfloat16_is_fast", lambda device: True)
+    made("sgld", PLANE).fit(data_of(PLANE))
+    assert seen == [(True, True), (False, False)]

@@ -37,6 +37,7 @@ from mrafno.surrogate.training.loop import History
 from mrafno.surrogate.training.memory import steady_memory
 from mrafno.surrogate.training.objective import bounded
 from mrafno.surrogate.training.policy import FitKind
+from mrafno.surrogate.training.progress import FinishedShare
 from mrafno.surrogate.training.settings import TrainingSettings
 
 Units = Literal["physical", "normalised"]
@@ -224,8 +225,10 @@ class Surrogate(abc.ABC):
         :func:`mrafno.surrogate.training.divergence.train_members`.
         """
 
+        share = FinishedShare(network, batches, settings)
+
         def watch(step: int, losses: list[float]) -> None:
-            done = part[0] + (part[1] - part[0]) * (step + 1) / settings.iterations
+            done = part[0] + (part[1] - part[0]) * share(step + 1)
             self._report(done, losses, network)
 
         def restart(member: int, times: int) -> None:

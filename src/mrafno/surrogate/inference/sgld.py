@@ -57,7 +57,9 @@ class Langevin(Surrogate):
             iterations=max(2 * self.samples, settings.iterations - first),
             schedule="constant",
             rate=self.step,
-            bfloat16_share=0.0,  # its rounding would be noise that the posterior does not have
+            # Rounding and coarse points would be noise that the posterior does not have.
+            bfloat16_share=0.0,
+            early_share=0.0,
         )
         values = batches.total_values
         # Corrections of a level without examples have no gradient and are not moved.

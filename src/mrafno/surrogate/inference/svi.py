@@ -34,7 +34,7 @@ class Variational(Surrogate):
         super().__init__(domain, **settings)
 
     def _own_training(self) -> dict[str, Any]:
-        return {"loss": "likelihood", "weight_decay": 0.0}
+        return {"loss": "likelihood", "weight_decay": 0.0, "bfloat16_share": 0.0, "early_share": 0.0}
 
     @property
     def sample_count(self) -> int:

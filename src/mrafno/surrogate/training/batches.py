@@ -90,6 +90,14 @@ class Batches:
         ]
         self.offsets = np.random.default_rng([*seeds[0], len(self.meshes)])
 
+    def points(self, early: bool = False) -> int:
+        """Points of all examples of one step of a member."""
+        strides = self.early_strides if early else self.strides
+        return sum(
+            count * math.prod(-(-n // strides[level]) for n in self.meshes[level].shape)
+            for level, count in zip(self.levels, self.counts, strict=True)
+        )
+
     def draw(self, early: bool = False) -> Iterator[tuple[int, Mesh, Tensor, Tensor]]:
         """Level, mesh, inputs ``(M, B, in_channels, *grid)`` and outputs of one step, an early one of a fit or not."""
         for level, count, orders in zip(self.levels, self.counts, self.orders, strict=True):
