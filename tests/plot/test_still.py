@@ -7,8 +7,11 @@ import plotly.graph_objects as go
 import pytest
 
 from mrafno.errors import MrafnoError
+from mrafno.grids import Grid
 from mrafno.plot import still
+from mrafno.plot.axes import Axes
 from mrafno.plot.errors import Line, error_figure
+from mrafno.plot.fields import prediction_figure
 from mrafno.plot.still import write_still
 
 
@@ -74,3 +77,11 @@ def test_files_of_one_figure_are_the_same_each_time(tmp_path):
 def test_other_traces_are_refused(tmp_path):
     with pytest.raises(MrafnoError, match="type pie"):
         write_still(go.Figure(go.Pie(values=[1, 2])), tmp_path / "a.png")
+
+
+def test_a_map_and_its_colours_are_equally_high(drawn):
+    axes, y = Axes(Grid((8, 8), ("cells", "cells"))), np.random.default_rng(0).normal(size=(1, 8, 8))
+    boxes = [panel.get_window_extent() for panel in drawn(prediction_figure(axes, y, y, 1.1 * y, 0 * y + 1))]
+    assert len(boxes) == 10  # five maps and their scales
+    assert len({(round(box.y0), round(box.y1)) for box in boxes}) == 1
+    assert sum(abs(box.width - box.height) < 1 for box in boxes) == 5  # the maps are drawn to scale

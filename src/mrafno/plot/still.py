@@ -193,7 +193,10 @@ def _map(panel: Any, trace: Any, layout: Any) -> None:
     picture = panel.pcolormesh(x, y, z, cmap=name, vmin=trace.zmin, vmax=trace.zmax, shading="nearest", rasterized=True)
     panel.grid(visible=False)
     if trace.showscale is not False:
-        panel.figure.colorbar(picture, ax=panel, pad=0.02)
+        # As high as the map, which is smaller than its panel where both axes have one unit, and then below its title.
+        place = import_module("mpl_toolkits.axes_grid1").make_axes_locatable(panel)
+        place.set_anchor("N")
+        panel.figure.colorbar(picture, cax=place.append_axes("right", size="5%", pad=0.06))
 
 
 def _scale_name(scale: Any) -> str:

@@ -17,10 +17,10 @@ from mrafno.run.spending import Count
 
 
 def write_report(
-    folders: Sequence[Path],
-    out: Path,
+    folders: Sequence[Path | str],
+    out: Path | str,
     *,
-    images: Path | None = None,
+    images: Path | str | None = None,
     formats: Sequence[str] = ("svg",),
     errors: Sequence[float] = (),
     count: Count = "total",
@@ -36,6 +36,7 @@ def write_report(
         count: what costs have, see :mod:`mrafno.run.spending`.
     """
     check_formats(formats)
+    out = Path(out)
     readers = [RunReader(folder, count=count) for folder in dict.fromkeys(Path(folder) for folder in folders)]
     if not readers:
         raise MrafnoError("report: no run was given. Give at least one run's folder.")
@@ -44,4 +45,4 @@ def write_report(
     title, lead, sections = run_page(readers[0]) if len(readers) == 1 else comparison(readers, errors)
     write_page(out, title, lead, sections)
     if images is not None:
-        write_images(images, sections, formats)
+        write_images(Path(images), sections, formats)
