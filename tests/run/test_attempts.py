@@ -92,6 +92,27 @@ def test_a_driver_that_was_killed_for_another_reason_is_no_failure(tmp_path):
         assert not Attempts(run.session, exposed=True).deadly
 
 
+@pytest.mark.parametrize("kind", ["lost", "warned"])
+def test_a_driver_that_dies_while_it_counts_a_loss_does_not_let_it_count_twice(tmp_path, monkeypatch, kind):
+    with runs.ready(tmp_path / "run") as run:
+        [query] = run.ask(1)
+        (tmp_path / "run" / "attempt").write_text(json.dumps([query.id]))
+        record = run.recorder.record
+
+        def dies(what, /, **data):
+            record(what, **data)
+            if what == kind:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(run.recorder, "record", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run.advance(steps=1)
+    with Run.open(tmp_path / "run", runs.tiny()) as run:
+        assert run.advance(steps=1).reason == "finished 1 step"
+        assert run.state.lost == {query.id: 1}
+        assert run.state.queries[query.id].status == "told"
+
+
 @pytest.mark.parametrize("content", ["", "[", "{}", '["../../etc"]', "3"])
 def test_a_file_of_attempts_that_means_nothing_is_removed(tmp_path, content):
     with runs.ready(tmp_path / "run") as run:

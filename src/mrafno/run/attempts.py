@@ -65,7 +65,9 @@ class Attempts:
         """Record them; returns the reasons of those that have failed by it."""
         failed = []
         task, state = self.session.task, self.recorder.state
-        for id in self._left():
+        left = self._left()
+        self.clear()  # first: if this driver dies, the next one must not count the same loss again
+        for id in left:
             query = state.queries.get(id)
             if query is None or query.status not in OPEN:
                 continue
@@ -86,7 +88,6 @@ class Attempts:
                     f"{what}. It is simulated again, in this process too, because the task cannot be sent to another: "
                     "define its function at the top level of a module.",
                 )
-        self.clear()
         return failed
 
     def _left(self) -> list[str]:
