@@ -49,10 +49,10 @@ def test_few_examples_have_fewer_iterations_and_smaller_steps(sizes, iterations,
     assert (found.iterations, found.batch, found.rate) == (iterations, batch, TRAINING.rate)
 
 
-def test_only_fits_from_scratch_have_early_steps():
+def test_refits_have_no_early_steps():
     training = TRAINING.changed(early_points=8, early_share=0.5)
     shares = {kind: POLICY.settings(kind, training, (30, 4)).early_share for kind in ("scratch", "refit", "update")}
-    assert shares == {"scratch": 0.5, "refit": 0.0, "update": 0.0}
+    assert shares == {"scratch": 0.5, "refit": 0.0, "update": 0.5}
 
 
 def test_levels_start_close_together_while_one_of_them_is_rare():

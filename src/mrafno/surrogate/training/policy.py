@@ -111,8 +111,6 @@ class TrainingPolicy:
             training: settings of a fit from scratch on ``full_size`` examples or more.
             sizes: examples of each level.
         """
-        if kind != "scratch":
-            training = training.changed(early_share=0.0)  # early steps are for networks that know nothing
         if kind == "update":
             return training.changed(iterations=self.update_iterations, batch=self.update_batch, rate=self.update_rate)
         share = 1.0
@@ -122,7 +120,9 @@ class TrainingPolicy:
             # With few examples the last weights are trained further for less time than they were trained for.
             share = min(self.refit_share, _REFIT_OF_SCRATCH * share) if share < 1 else self.refit_share
             iterations = max(1, round(share * training.iterations))
-            return training.changed(iterations=iterations, batch=self.refit_batch, rate=self.refit_rate)
+            return training.changed(
+                iterations=iterations, batch=self.refit_batch, rate=self.refit_rate, early_share=0.0
+            )
         known = [n for n in sizes if n]
         # The difference between levels is known only as well as the rarest level.
         rarest = min(1.0, min(known) * len(known) / self.full_size) if self.full_size and known else 1.0
