@@ -15,7 +15,7 @@ def test_learning_curves_of_fits_stand_one_after_the_other():
     assert [shape.x0 for shape in figure.layout.shapes] == [24.5]
     low, high = figure.layout.yaxis.range
     assert low < 0.25
-    assert high == pytest.approx(8.9, rel=0.15)
+    assert high == pytest.approx(1.0, rel=0.05)  # the first losses of a fit may lie above the figure
 
 
 def test_simulations_by_mesh_and_those_without_output():

@@ -1,5 +1,6 @@
 """Figures of the work of a run: learning curves, seconds of simulations, CPU and memory of its driver."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,8 +24,9 @@ from mrafno.plot.style import (
 from mrafno.plot.text import duration
 
 _MEMBERS = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, BLACK)
-#: Losses above this quantile are above the figure: the first iterations from random weights would hide the rest.
-_SHOWN = 0.97
+#: Losses above this quantile of those after the first part of each fit are above the figure: the first iterations, from
+#: random weights or with new examples, would hide the rest.
+_SHOWN, _FIRST = 0.97, 0.25
 #: Simulations that are drawn; of more, the slowest and the last.
 _SIMULATIONS = 2000
 
@@ -59,7 +61,8 @@ def learning_figure(fits: Sequence[Course]) -> go.Figure:
             line={"color": _MEMBERS[member % len(_MEMBERS)], "width": 1.5},
             hovertemplate="%{customdata}: loss %{y:.4g}",
         )  # fmt: skip
-    known = np.array([loss for line in ys for loss in line if loss is not None])
+    later = [row for fit in fits for row in fit.losses[min(math.ceil(_FIRST * len(fit.losses)), len(fit.losses) - 1) :]]
+    known = np.array([loss for row in later for loss in row if loss is not None])
     if len(known):
         low, high = float(known.min()), float(np.quantile(known, _SHOWN))
         room = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
