@@ -16,8 +16,8 @@ def learning_section(run: RunReader) -> Section | None:
         return None  # runs of earlier versions have none
     shown = f"fits {curves[0].fit} to {curves[-1].fit} of {fits}" if len(curves) > 1 else f"fit {curves[0].fit}"
     text = (
-        f"Loss of every member on its minibatches in {shown}; dotted lines separate the fits. The first iterations of a "
-        "fit may be above the figure."
+        f"Loss of every member on its minibatches in {shown}; dotted lines separate the fits. The first iterations of "
+        "a fit may be above the figure."
     )
     return heading, text, plot.learning_curves(run)
 
