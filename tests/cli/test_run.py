@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 from mrafno.run.outcome import Outcome
@@ -291,6 +292,18 @@ def test_another_task_is_refused(finished):
     result = mrafno("resume", finished, "--task", "burgers")
     assert result.exit_code == 1
     assert result.stderr.startswith("error: burgers: it is not the task that the run began with; different: name")
+
+
+@pytest.mark.parametrize("how", [("run",), ("run", "--dry-run"), ("create",)])
+def test_a_task_file_or_a_table_whose_costs_fall_is_refused(tmp_path, solver, how):
+    solver.write_text(solver.read_text().replace("(1, 8)", "(8, 1)"))
+    f = np.random.default_rng(0).normal(size=(20, 1, 17))
+    np.savez(tmp_path / "table.npz", inputs=f, output_0=f[..., ::2], output_1=f, costs=(8.0, 1.0))
+    for task in (f"{solver}:task", tmp_path / "table.npz"):
+        done = mrafno(*how, task, "--out", tmp_path / "run", *TINY)
+        assert done.exit_code == 1
+        assert "fall: 1 for 17 is less than 8 for 9" in done.stderr
+        assert not (tmp_path / "run").exists()
 
 
 def test_a_folder_that_holds_a_run_is_refused_before_anything_else(finished):

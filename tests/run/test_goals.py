@@ -3,12 +3,14 @@
 import math
 import os
 
+import numpy as np
 import pytest
 
 from mrafno.errors import RunError
 from mrafno.run import Run
 from mrafno.run.goals import SimulationOptions
 from mrafno.simulation.processes import ProcessPool
+from mrafno.tasks import CommandTask, TableTask, Task, get_task
 from tests import runs
 
 
@@ -50,6 +52,52 @@ def test_costs_that_fall_are_refused(tmp_path):
         Run.create(tmp_path / "run", runs.tiny(costs=(4, 1)))
     assert list(tmp_path.iterdir()) == []
     runs.create(tmp_path / "run", task=runs.tiny(costs=(4, 4))).close()
+
+
+def a_subclass():
+    class Own(Task):
+        name, layout = "own", ("nodes",)
+
+        def _sample(self, indices, seed):
+            return np.array([np.random.default_rng((seed, i)).normal(size=(1, 17)) for i in indices])
+
+        def _solve(self, f, level):
+            return f
+
+        def configuration(self):
+            return None
+
+    return Own(((9,), (17,)), (4, 1))
+
+
+def a_table():
+    f = runs.fields(20, 17)[:, None]
+    return f, [f[..., ::2], f]
+
+
+def a_table_from_a_file(folder):
+    f, (coarse, fine) = a_table()
+    np.savez(folder / "table.npz", inputs=f, output_0=coarse, output_1=fine, costs=(4.0, 1.0))
+    return TableTask.load(folder / "table.npz")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda folder: CommandTask("cp {input} {output}", runs.fields(20, 17), (9, 17), (4, 1)),
+        lambda folder: TableTask(*a_table(), (4, 1)),
+        a_table_from_a_file,
+        lambda folder: get_task("burgers", costs=(4, 1)),
+        lambda folder: a_subclass(),
+        lambda folder: runs.tiny(resolutions=((5,), (9,), (17,)), costs=(1, 5, 4)),
+    ],
+    ids=["command", "table", "table file", "built-in", "subclass", "three levels"],
+)
+def test_costs_that_fall_are_refused_however_the_task_is_made(make, tmp_path):
+    task = make(tmp_path)
+    with pytest.raises(RunError, match=rf"the costs .* of {task.name} fall: .* leave the coarser one out"):
+        Run.create(tmp_path / "run", task)
+    assert not (tmp_path / "run").exists()
 
 
 def test_workers_without_an_executor_are_processes(tmp_path, monkeypatch):

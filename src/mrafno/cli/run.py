@@ -171,7 +171,7 @@ def _plan(parts: _Parts, values: dict[str, Any]) -> "Plan":
     """What a new run is going to simulate."""
     from mrafno.cli import config
     from mrafno.data.imports import read_examples
-    from mrafno.run.goals import goals_of
+    from mrafno.run.goals import check_goals, goals_of
     from mrafno.run.methods import get_method, settings_of
     from mrafno.run.plan import Plan
 
@@ -179,6 +179,7 @@ def _plan(parts: _Parts, values: dict[str, Any]) -> "Plan":
     settings = settings_of(parts.task, method, config.pick(values, config.run_settings()))
     count = options.checked_count(values.get("count", "total"))
     goals = goals_of(None, values.get("steps"), values.get("budget"), count, values.get("target"), done=0)
+    check_goals(goals, method.spec(settings.inference).name)
     given = read_examples(values["examples"], parts.task) if "examples" in values else []
     return Plan.of_new(parts.task, settings, goals, [len(one.inputs) for one in given])
 

@@ -8,7 +8,7 @@ from typing import Any
 from mrafno.data.pool import PoolSizes
 from mrafno.errors import RunError
 from mrafno.run.first import First
-from mrafno.run.goals import Goals
+from mrafno.run.goals import Goals, check_costs
 from mrafno.run.settings import RunSettings
 from mrafno.run.spending import Spent, counts
 from mrafno.tasks.base import Task
@@ -69,12 +69,13 @@ class Plan:
 
     @staticmethod
     def of_new(task: Task, settings: RunSettings, goals: Goals, given: Sequence[int] = ()) -> "Plan":
-        """The plan of a run that does not exist yet.
+        """The plan of a run that does not exist yet; raises :class:`RunError` for costs that a run refuses.
 
         Args:
             settings: resolved for the task.
             given: imported examples of each level.
         """
+        check_costs(task)
         wanted = PoolSizes(settings.initial_of(task.levels), 1, 0, 0, tuple(given))
         first = [First("initial", level, row) for row, level in enumerate(wanted.initial_levels(task.levels))]
         first += [First("test", task.levels - 1, row) for row in range(settings.test or 0)]
