@@ -8,9 +8,9 @@ import contextlib
 import json
 import os
 import random
+import selectors
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,31 +54,70 @@ def ask(folder: str, askers: int) -> None:
     print(json.dumps({"ends": ends, "given": given}))
 
 
+def traced(act: Callable[[], None], death: int = 0) -> int:
+    """Act, and die at that call of a function; returns how many calls there were."""
+    count = 0
+
+    def called(frame: object, event: str, value: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+        if count == death:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(called)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
 def main(folder: str, tellers: int, seed: int) -> None:
-    settings = {**runs.SETTINGS, "initial": tellers // 2, "test": 0}
+    settings = {**runs.SETTINGS, "initial": tellers // 2 + 1, "test": 0}
     with Run.create(folder, runs.tiny(n=tellers + 20), "mra-uhat", 0, **settings) as run:
-        queries = run.ask(tellers)
+        queries = run.ask(tellers + 1)
         answers = [(q.id, run.task.solve(q.f[None], q.level)[0]) for q in queries]
+
+    def tell(number: int) -> None:
+        telling.tell(folder, *answers[number])
+
+    # One more tells before, to count its calls.
+    counted, counting = os.pipe()
+    [first] = together(1, lambda _: os.write(counting, b"%d" % traced(lambda: tell(tellers))))
+    assert os.waitpid(first, 0)[1] == 0
+    calls = int(os.read(counted, 20))
+
+    # Half of them are condemned: to die at a random one of their calls, or when so many have been acknowledged. Moments
+    # by the clock would be too late for all of them on a fast machine.
     rng = random.Random(seed)
-    reports = [(id, *os.pipe()) for id, _ in answers]
+    chosen = rng.sample(range(tellers), tellers // 2)
+    deaths = {number: rng.randint(1, calls) for number in chosen[::2]}
+    ranks = {number: rng.randrange(1, tellers // 2) for number in chosen[1::2]}
+    reports = [os.pipe() for _ in range(tellers)]
 
     def told(number: int) -> None:
-        telling.tell(folder, *answers[number])
-        os.write(reports[number][2], b"!")
+        if number in deaths:
+            traced(lambda: tell(number), deaths[number])
+        else:
+            tell(number)
+        os.write(reports[number][1], b"!")
 
     children = together(tellers, told)
-    for _, _, writing in reports:
-        os.close(writing)
-    start = time.monotonic()
-    # Half of them are condemned, at moments in which many are at work.
-    deaths = sorted((rng.uniform(0.0, 0.02 * tellers), child) for child in rng.sample(children, tellers // 2))
-    for moment, child in deaths:
-        time.sleep(max(0.0, start + moment - time.monotonic()))
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
+    acknowledged = []
+    with selectors.DefaultSelector() as waiting:
+        for number, (reading, writing) in enumerate(reports):
+            os.close(writing)
+            waiting.register(reading, selectors.EVENT_READ, number)
+        while waiting.get_map():
+            for key, _ in waiting.select():
+                waiting.unregister(key.fd)
+                if os.read(key.fd, 1):
+                    acknowledged.append(answers[key.data][0])
+            for number in [number for number, rank in ranks.items() if rank <= len(acknowledged)]:
+                del ranks[number]
+                os.kill(children[number], signal.SIGKILL)
     ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     assert set(ends) <= {0, -signal.SIGKILL}, ends
-    acknowledged = [id for id, reading, _ in reports if os.read(reading, 1)]
     killed = sum(end == -signal.SIGKILL for end in ends)
     print(json.dumps({"acknowledged": acknowledged, "killed": killed, "queries": tellers}))
 
