@@ -173,7 +173,7 @@ test-neuraloperator: $(BENCH_STAMP)  ## run the adapter's tests with neuralopera
 	$(BENCH_VENV)/bin/pytest tests/surrogate/operator/test_adapters.py
 
 gallery: $(STAMP)  ## run the examples of the gallery and draw their pictures
-	for name in fields_2d fields_3d parameters; do \
+	for name in own_simulator fields_2d fields_3d parameters table external_program dask_cluster; do \
 		$(BIN)/python examples/$$name.py --picture docs/pictures/gallery-$$name.svg || exit 1; \
 	done
 

@@ -8,6 +8,7 @@ The cluster here is one of this machine, with a scheduler and two worker process
 Then the run directory has to be on a file system that all nodes share: each worker puts its results there by itself.
 """
 
+import argparse
 import os
 import tempfile
 from functools import partial
@@ -27,6 +28,9 @@ def simulate(f, level):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--picture", help="write which mesh was chosen when as a picture, .svg or .png")
+    picture = parser.parse_args().picture
     x, frequencies = np.linspace(0, 1, 33), np.random.default_rng(0).uniform(1, 6, (40, 1))
     task = FunctionTask(simulate, np.sin(frequencies * x), resolutions=(9, 33), costs=(1.0, 4.0))
     quick = {"initial": 3, "test": 4, "members": 2, "iterations": 5}  # a run of seconds
@@ -38,6 +42,12 @@ def main():
         there = partial(dask_executor, cluster.scheduler_address)  # made anew, should the connection break
         print(run.advance(steps=4, executor=there, asynchronous=True, workers=2))
         print("asked for (candidate, level):", [(q.row, q.level) for q in run.state.of_kind("pool")])
+        if picture:
+            from mrafno.plot import meshes
+            from mrafno.plot.still import write_still
+
+            write_still(meshes(run), picture)
+            print(f"wrote {picture}")
 
 
 if __name__ == "__main__":  # workers import this file

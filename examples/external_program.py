@@ -5,6 +5,7 @@ the files, ``{level}`` and ``{resolution}`` are there for programs that want to 
 recorded, and the run goes on with another input.
 """
 
+import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -26,6 +27,9 @@ np.save(target, np.cumsum(f, axis=-1) / f.shape[-1])
 """
 SETTINGS = {"initial": 3, "test": 2, "members": 2, "iterations": 5, "retries": 0}  # a run of seconds
 
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--picture", help="write how long each simulation took as a picture, .svg or .png")
+picture = parser.parse_args().picture
 with tempfile.TemporaryDirectory() as folder:
     program = Path(folder, "simulator.py")
     program.write_text(PROGRAM)
@@ -43,3 +47,9 @@ with tempfile.TemporaryDirectory() as folder:
         print(run.advance(steps=3))
         for query in run.state.queries.values():
             print(query.id, query.kind, "on level", query.level, query.status, query.reason or "")
+        if picture:
+            from mrafno.plot import simulations
+            from mrafno.plot.still import write_still
+
+            write_still(simulations(run), picture)
+            print(f"wrote {picture}")

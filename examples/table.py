@@ -4,6 +4,7 @@ The table has 120 inputs of a rod's problem, all solved on the coarse mesh and a
 never asked for on a mesh on which it lacks an output.
 """
 
+import argparse
 import tempfile
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 from mrafno import Run, TableTask
 from mrafno.analysis.curves import at_costs, common_costs
 
-SETTINGS = {"initial": 4, "test": 12, "members": 2, "iterations": 60, "evaluate": 8}
+SETTINGS = {"initial": 4, "test": 12, "members": 2, "iterations": 60, "evaluate": 2}
 
 
 def displacement(f: np.ndarray) -> np.ndarray:
@@ -39,6 +40,9 @@ def write_table(path: Path) -> None:
     )
 
 
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--picture", help="write the errors of both as a picture, .svg or .png")
+picture = parser.parse_args().picture
 with tempfile.TemporaryDirectory() as folder:
     write_table(Path(folder, "rods.npz"))  # or: mrafno run rods.npz --out runs/rods
     task = TableTask.load(Path(folder, "rods.npz"))
@@ -50,3 +54,9 @@ with tempfile.TemporaryDirectory() as folder:
     cost = common_costs(list(curves.values()))[-1:]
     for method, curve in curves.items():
         print(f"{method} at cost {cost[0]:.0f}: relative error {at_costs([curve], cost)[0, 0]:.3f}")
+    if picture:
+        from mrafno.plot import error_against_cost
+        from mrafno.plot.still import write_still
+
+        write_still(error_against_cost(*(Path(folder, method) for method in curves), count="chosen"), picture)
+        print(f"wrote {picture}")

@@ -132,9 +132,16 @@ def test_trajectory():
 
 @pytest.mark.parametrize(
     ("name", "begins"),
-    [("fields_2d.py", "finished 5 steps"), ("fields_3d.py", "finished 4 steps"), ("parameters.py", "finished 8 steps")],
-)
+    [
+        ("own_simulator.py", "finished 5 steps"), ("fields_2d.py", "finished 5 steps"),
+        ("fields_3d.py", "finished 4 steps"), ("parameters.py", "finished 8 steps"),
+        ("table.py", "mra-auto finished 8 steps"), ("external_program.py", "finished 3 steps"),
+        ("dask_cluster.py", "process "),
+    ],
+)  # fmt: skip
 def test_gallery(tmp_path, name, begins):
+    if name == "dask_cluster.py":
+        pytest.importorskip("distributed")
     picture = tmp_path / "picture.svg"
     said = run(name, "--picture", str(picture))
     assert said.startswith(begins)

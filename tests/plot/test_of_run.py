@@ -24,7 +24,10 @@ def test_error_against_cost_by_what_the_cost_has(run):
 def test_several_runs_on_one_axis(run, tmp_path):
     other = made_run(tmp_path / "other", levels=(1,) * 2, errors=(0.5, 0.3), method="random-mix")
     figure = plot.error_against_cost(run, str(other))
-    assert [trace.name for trace in figure.data] == [str(run), str(other)]
+    assert [trace.name for trace in figure.data] == ["run", "other"]
+    below = made_run(tmp_path / "below" / "run", levels=(0,), errors=(0.5, 0.3))
+    assert [trace.name for trace in plot.error_against_cost(run, below, run).data] == ["run", "below/run"]
+    assert [trace.name for trace in plot.error_against_cost(below).data] == ["run"]
 
 
 def test_what_was_chosen_and_how_long_it_took(run):

@@ -233,8 +233,8 @@ def figures(run: RunReader) -> list[dict[str, Any]]:
 
 def overlay(runs: Mapping[str, RunReader]) -> dict[str, Any] | None:
     """A figure of the errors of several runs against their costs; None if none was measured."""
-    from mrafno.plot import error_against_cost
     from mrafno.plot.bundle import figure_json  # late: plotly takes a second to import
+    from mrafno.plot.of_run import error_against_cost, names_of
 
     runs = {name: run for name, run in runs.items() if run.state.measurements}
     if not runs:
@@ -243,8 +243,9 @@ def overlay(runs: Mapping[str, RunReader]) -> dict[str, Any] | None:
     # Runs of different tasks are no comparison of methods, so each line says of which one it is.
     tasks = task_labels([run.state.task for run in runs.values()])
     several = len(set(tasks)) > 1
+    drawn = names_of(list(runs.values()))
     names = {
-        str(run.folder): f"{name}, {task}" if several and task != name else name
+        drawn[str(run.folder)]: f"{name}, {task}" if several and task != name else name
         for (name, run), task in zip(runs.items(), tasks, strict=True)
     }
     for trace in figure.data:

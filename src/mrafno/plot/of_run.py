@@ -3,6 +3,7 @@
 They are the figures of reports and of the dashboard. A run may be advancing: what is on the disk is drawn.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
@@ -53,10 +54,18 @@ def error_against_cost(*runs: Source, count: Count = "total") -> go.Figure:
         raise MrafnoError("plot: none of these runs has a measured error. Create a run with test=1 or more.")
     measured = [readers[name] for name in curves]
     styles = method_styles({name: readers[name].state.method for name in curves})
-    lines = [Line(name, curve.costs, curve.errors, style=styles[name]) for name, curve in curves.items()]
+    names = names_of(list(readers.values()))
+    lines = [Line(names[name], curve.costs, curve.errors, style=styles[name]) for name, curve in curves.items()]
     units = {unit_of(reader) for reader in measured}
     unit = units.pop() if len(units) == 1 else "each in the unit of its own task"
     return add_cost_choices(error_figure(lines, unit), cost_choices(measured, count), unit)
+
+
+def names_of(runs: Sequence[RunReader]) -> dict[str, str]:
+    """Names of runs in a figure, by folder: the part of the path in which they differ."""
+    folders = {str(run.folder): Path(run.folder).absolute() for run in runs}
+    common = Path(os.path.commonpath([folder.parent for folder in folders.values()]))
+    return {name: str(folder.relative_to(common)) for name, folder in folders.items()}
 
 
 def cost_choices(runs: Sequence[RunReader], count: Count) -> dict[str, list[tuple[float, ...]]]:
