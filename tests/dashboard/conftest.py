@@ -53,6 +53,32 @@ def chromium():
         browser.close()
 
 
+@pytest.fixture
+def visit(chromium, serve):
+    """A function that opens the page of a folder; at the end, it had no errors and sent no request to another host."""
+    contexts, wrong = [], []
+
+    def opened(folder, address="", *, control=False, **settings):
+        server = serve(folder, control=control)
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)  # a machine may be busy
+        page.on("console", lambda message: wrong.append(message.text) if message.type != "log" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on(
+            "request",
+            lambda r: None if r.url.startswith((server.url, "data:", f"blob:{server.url}")) else wrong.append(r.url),
+        )
+        page.goto(server.url + address + (f"#token={server.token}" if control else ""))
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
 class Client:
     """Sends addresses as they are, which browsers and libraries would tidy up."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from mrafno.run import Run
 from mrafno.tasks import FunctionTask
+from tests.browser import until
 from tests.made_runs import made_run, made_task, real_run
 from tests.runs import SETTINGS, fields, smooth
 
@@ -26,32 +27,6 @@ def folder(tmp_path_factory):
     return runs
 
 
-@pytest.fixture
-def visit(chromium, serve):
-    """A function that opens the page of a folder; at the end, it had no errors and sent no request to another host."""
-    contexts, wrong = [], []
-
-    def opened(folder, address="", *, control=False, **settings):
-        server = serve(folder, control=control)
-        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)  # a machine may be busy
-        page.on("console", lambda message: wrong.append(message.text) if message.type != "log" else None)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on(
-            "request",
-            lambda r: None if r.url.startswith((server.url, "data:", f"blob:{server.url}")) else wrong.append(r.url),
-        )
-        page.goto(server.url + address + (f"#token={server.token}" if control else ""))
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert wrong == []
-
-
 def texts(page, selector):
     return page.locator(selector).all_inner_texts()
 
@@ -59,15 +34,6 @@ def texts(page, selector):
 def drawn(page, card):
     """Numbers in a figure, as plotly.js has them."""
     return page.evaluate("card => document.querySelector(card).querySelector('.plot').data[0].y", card)
-
-
-def until(page, expression, arg=None):
-    """Wait until it is true. Playwright's own way evaluates text inside the page, which the page's policy forbids."""
-    for _ in range(600):
-        if page.evaluate(expression, arg):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"it never became true: {expression}")
 
 
 ERROR = "#figures [data-key='error-against-cost']"
