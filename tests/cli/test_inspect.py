@@ -48,7 +48,9 @@ def test_the_summary(finished):
     assert re.match(r"time      simulating [0-9.]+ s, training ", lines[8])
     fine = sum(step["level"] for step in state["steps"])
     cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
-    assert cells == [["9", "1", "3", str(4 - fine), "0"], ["17", "8", "3", str(fine), "4"]]
+    assert cells == [
+        ["cost of one", "1", "8"], ["initial", "3", "3"], ["chosen", str(4 - fine), str(fine)], ["test", "0", "4"],
+    ]  # fmt: skip
 
 
 def test_running_and_failed_queries_are_listed(finished):

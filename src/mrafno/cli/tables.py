@@ -14,6 +14,7 @@ from mrafno.analysis.curves import cost_to_reach, round_errors
 from mrafno.cli.display import Snapshot
 from mrafno.errors import printable
 from mrafno.plot.text import duration
+from mrafno.run.prices import is_measured, prices
 from mrafno.run.progress import outlook
 from mrafno.run.spending import COUNTED, Count, check_count
 from mrafno.run.state import QueryRecord, RunState
@@ -71,19 +72,21 @@ def run_table(state: RunState, folder: Path, lock: LockState = "free", untaken: 
 
 
 def _queries(state: RunState, meshes: Sequence[str]) -> Table:
-    table = Table(title="Simulations", title_justify="left")
-    statuses = [
-        s for s in ("running", "failed", "abandoned", "expired") if any(q.status == s for q in state.queries.values())
-    ]
-    kinds = [kind for kind in ("imported", "initial", "chosen", "test") if kind != "imported" or any(state.given)]
-    columns = ("mesh", "cost of one", *kinds, *statuses)
-    for number, name in enumerate(columns):
-        table.add_column("not answered" if name == "running" else name, justify="right" if number else "left")
-    for level, mesh in enumerate(meshes):
-        here = [q for q in state.queries.values() if q.level == level]
-        told = [sum(_kind(q) == kind and q.status == "told" for q in here) for kind in kinds]
-        others = [sum(q.status == status for q in here) for status in statuses]
-        table.add_row(mesh, f"{state.task['costs'][level]:g}", *map(str, told), *map(str, others))
+    """A column for each mesh: there are few of them, and a terminal may have eighty columns."""
+    table = Table("Simulations")
+    for mesh in meshes:
+        table.add_column(mesh, justify="right", overflow="fold")
+    found = [f"{price:.4g}" if is_measured(state) else f"{price:g}" for price in prices(state)]
+    table.add_row("cost of one", *found, end_section=True)
+    queries = list(state.queries.values())
+    for kind in ("imported", "initial", "chosen", "test"):
+        if kind != "imported" or any(state.given):
+            told = [q.level for q in queries if _kind(q) == kind and q.status == "told"]
+            table.add_row(kind, *(str(told.count(level)) for level in range(len(meshes))))
+    for status in ("running", "failed", "abandoned", "expired"):
+        if levels := [q.level for q in queries if q.status == status]:
+            name = "not answered" if status == "running" else status
+            table.add_row(name, *(str(levels.count(level)) for level in range(len(meshes))))
     return table
 
 
