@@ -3,8 +3,8 @@
     python -m benchmarks.regimes [PROBLEM ...] [--half building] [--methods NAME,...] [--seeds 3] [--out build/regimes]
 
 Problems are those of :mod:`benchmarks.regimes.problems`; half of them are held out while a method is built. A method is
-a name, or one with a rate, ``mra-uhat@0.5``. All begin with the same examples of each mesh, which the total has. A run
-is kept in the output folder and not made again.
+a name, or one with a rate, ``mra-uhat@0.5``. All begin with the same examples, which the total has: ten of the coarsest
+mesh and two of each finer one, on inputs that are typical of all. A run is kept in the output folder.
 
 One table per problem: relative L2 error on fine test examples at each total cost, geometric mean over seeds, and the
 ratio to the best method in hindsight at that cost. The last table has, per method, the geometric mean of that ratio
@@ -38,7 +38,9 @@ def measured(name: str, problem: Problem, method: str, seed: int, settings: dict
         started = time.process_time()
         unfinished = path.with_name(f".{path.name}-{time.time_ns()}")
         more: dict[str, Any] = {"alpha": float(rate)} if rate else {}
-        with Run.create(unfinished, problem.make(), method.partition("@")[0], seed, **settings, **more) as run:
+        task = problem.make()
+        more["initial"] = (10, *[2] * (task.levels - 1))
+        with Run.create(unfinished, task, method.partition("@")[0], seed, **settings, **more) as run:
             run.advance(budget=problem.costs[-1], count="training")
         unfinished.rename(path)
         print(f"{path.name}: {time.process_time() - started:.0f} s of processor time", flush=True)
@@ -61,14 +63,13 @@ def main() -> None:
     parser.add_argument("--half", choices=("building", "held out"), help="all problems of one half")
     parser.add_argument("--methods", default=",".join(METHODS), help="comma-separated")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--initial", type=int, default=4, help="examples of each mesh to begin with")
-    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--costs", type=int, default=3, help="compare at the first of the costs only")
     parser.add_argument("--out", type=Path, default=Path("build/regimes"))
     given = parser.parse_args()
     names = given.problems or [n for n, p in PROBLEMS.items() if given.half in (None, p.half)]
     methods = given.methods.split(",")
-    settings = {"initial": given.initial, "batch": given.batch, "test": 150, "evaluate": max(5, given.batch)}
+    settings = {"design": "spread", "batch": given.batch, "test": 150, "evaluate": max(5, given.batch)}
     ratios: dict[str, list[float]] = {method: [] for method in methods}
     for name in names:
         problem = PROBLEMS[name]

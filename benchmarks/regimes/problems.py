@@ -35,7 +35,7 @@ _INPUTS = 600
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem, and the total costs, four examples of each mesh included, at which methods are compared on it."""
+    """A problem, and the total costs, first examples included, at which methods are compared on it."""
 
     make: Callable[[], Task]
     half: Literal["building", "held out"]

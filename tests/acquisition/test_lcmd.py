@@ -5,6 +5,7 @@ import pytest
 
 from mrafno.acquisition import Coreset, LargestClusterMaxDist, scorer, select
 from mrafno.errors import AcquisitionError
+from mrafno.surrogate.prediction import Prediction
 from tests.acquisition.contexts import context_of
 
 
@@ -56,6 +57,45 @@ def test_running_queries_are_centres():
     points = np.random.default_rng(1).standard_normal((30, 3))
     found = select(lcmd(points, [(0, 0)]), n=4, remaining=range(2, 30), pending=[(1, 0)])
     assert found == select(lcmd(points, [(0, 0), (1, 0)]), n=4, remaining=range(2, 30))
+
+
+def test_relative_distances_do_not_prefer_large_outputs():
+    """Outputs from 1 to 1,000, features in proportion: all regions count the same, relative to what is predicted."""
+    rng = np.random.default_rng(3)
+    sizes = 10.0 ** rng.uniform(0, 3, 200)
+    points = sizes[:, None] * (1 + 0.3 * rng.standard_normal((200, 2)))
+
+    def predict(rows, level):
+        return Prediction(np.tile(sizes[rows][:, None, None], (2, 1, 1, 4)), np.zeros((2, len(rows))))
+
+    def chosen(relative):
+        context = context_of(
+            range(1, 200), features=features_of(points), used=[(0, 0)], costs=(1.0, 1.0), predictor=predict
+        )
+        score = scorer(LargestClusterMaxDist("low", relative=relative), context)
+        return [choice.candidate for choice in select(score, n=30, remaining=range(1, 200))]
+
+    absolute, relative = chosen(False), chosen(True)
+    small = np.flatnonzero(sizes < 30)
+    assert len(set(small) & set(absolute)) < 5
+    assert len(set(small) & set(relative)) > 10
+
+
+def test_relative_distances_are_divided_by_the_norm_of_the_prediction():
+    sizes = np.array([1.0, 1.0, 2.0, 4.0, 0.0])
+    points = [[0.0], [1.0], [3.0], [4.0], [0.1]]
+    context = context_of(
+        range(1, 5),
+        features=features_of(points),
+        used=[(0, 0)],
+        costs=(1.0, 1.0),
+        predictor=lambda rows, level: Prediction(
+            sizes[rows][None, :, None, None] * np.ones((2, 1, 1, 3)), np.zeros((2, len(rows)))
+        ),
+    )
+    scores = LargestClusterMaxDist("low", relative=True).score(context, [])
+    # The typical size is the median of 1, 2, 4 and 0; the last one counts as a hundredth of it.
+    np.testing.assert_allclose(scores[:, 0], [1.0, 1.5, 1.0, 0.1 / 0.015], rtol=1e-6)
 
 
 def test_where_a_budget_leaves_one_mesh_something_is_still_chosen():

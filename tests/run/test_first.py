@@ -5,9 +5,9 @@ import pytest
 
 from mrafno.errors import RunError
 from mrafno.run import Run, RunReader
-from mrafno.run.first import spread
+from mrafno.run.first import medoids
 from mrafno.run.settings import RunSettings
-from mrafno.tasks import TableTask
+from mrafno.tasks import FunctionTask, TableTask
 from tests.runs import COSTS, answer, create, fields, smooth, tiny, tiny3
 
 
@@ -15,21 +15,47 @@ def initial(run):
     return run.state.of_kind("initial")
 
 
-def test_spread_points_are_those_of_the_greedy_algorithm():
-    points = np.array([[0.0], [10.0], [4.0], [9.0], [1.0]])
-    # The mean is 4.8; then the farthest from all before, the first of equals.
-    assert list(spread(points)) == [2, 1, 0, 3, 4]
+def test_medoids_are_those_of_the_greedy_algorithm():
+    points = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [3.0]])
+    # The median of all is 2 (sums 27, 23, 21, 33, 37, 21: the first of equals). With 10 the other distances sum to 5.
+    assert list(medoids(points))[:2] == [2, 3]
+    assert sorted(medoids(points)) == list(range(6))
 
 
-def test_spread_points_cover_better_than_random_ones():
-    points = np.random.default_rng(0).normal(size=(300, 3))
-    order = spread(points)
-    chosen = points[[next(order) for _ in range(20)]]
+def test_every_medoid_lowers_the_sum_of_distances_most():
+    points = np.random.default_rng(0).normal(size=(60, 3))
+    order = list(medoids(points))
 
-    def radius(centres):
-        return np.linalg.norm(points[:, None] - centres, axis=2).min(axis=1).max()
+    def total(rows):
+        return np.linalg.norm(points[:, None] - points[rows], axis=2).min(axis=1).sum()
 
-    assert radius(chosen) < 0.8 * min(radius(points[20 * i : 20 * (i + 1)]) for i in range(15))
+    for count in range(1, 8):
+        best = min(total([*order[:count], row]) for row in range(60) if row not in order[:count])
+        assert total(order[: count + 1]) == pytest.approx(best)
+
+
+def test_inputs_of_all_sizes_are_among_spread_ones(tmp_path):
+    """Four decades of sizes: by plain distances the first ones would all be large."""
+    sizes = np.exp(np.random.default_rng(0).uniform(0, np.log(1e4), 300))
+    inputs = fields(300, 17) * sizes[:, None]
+    task = FunctionTask(smooth, inputs, ((9,), (17,)), COSTS, name="decades")
+    with Run.create(tmp_path / "run", task, members=2) as run:
+        first = np.stack([q.f for q in run.ask(100) if q.level == 0])
+    norms = np.log10(np.linalg.norm(first.reshape(len(first), -1), axis=1))
+    assert np.ptp(norms) > 2.5
+    assert len(set(np.floor(norms))) >= 3
+
+
+def test_parameters_are_compared_as_numbers(tmp_path):
+    values = np.random.default_rng(1).uniform(0, 1, (200, 2))
+    task = FunctionTask(
+        lambda parameters, level: np.full((1, (9, 17)[level]), parameters.sum()),
+        parameters=values, resolutions=((9,), (17,)), costs=COSTS, name="numbers",
+    )  # fmt: skip
+    with Run.create(tmp_path / "run", task, members=2) as run:
+        first = np.array([list(q.parameters.values()) for q in run.ask(100) if q.level == 0])
+    quarters = np.array([[x, y] for x in (0.25, 0.75) for y in (0.25, 0.75)])
+    assert np.linalg.norm(quarters[:, None] - first, axis=2).min(axis=1).max() < 0.2
 
 
 def test_mra_auto_begins_with_a_few_candidates_and_solves_some_on_both_meshes(tmp_path):

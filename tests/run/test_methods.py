@@ -74,7 +74,7 @@ def test_one_sample_is_enough_for_random_choice_and_distances_only(name):
     method = get_method(name)
     assert method.spec().inference == ("dropout" if name == "mr-dropout" else "ensemble")
     assert method.spec("sgld").inference == "sgld"
-    if name.startswith(("random", "coreset", "lcmd")):
+    if name.startswith(("random", "coreset", "lcmd", "mra-auto")):
         assert method.spec("point").inference == "point"
     else:
         with pytest.raises(AcquisitionError, match=f"{name}: its acquisition compares .* random, coreset or lcmd"):
@@ -90,7 +90,7 @@ def test_a_method_of_ones_own_is_described_by_names_and_parameters():
     described = method.as_json()
     assert described["name"] == "mine"
     assert described["acquisition"] == {"class": "Scaled", "name": "scaled", "parameters": {"factor": 3.0}}
-    assert described["mesh_rule"]["parameters"]["max_spacing"] == 5.0
+    assert described["mesh_rule"] == {"class": "MultilevelGain", "name": "multilevel-gain", "parameters": {}}
     assert Method(acquisition=Plain()).name == "plain"
     parameters = Method(acquisition=Plain()).as_json()["acquisition"]["parameters"]
     assert parameters == {"weights": [1, 2.5], "function": "<builtin_function_or_method>"}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         mutual_information,
     )
     from mrafno.acquisition.informative import Information, PredictiveVariance
+    from mrafno.acquisition.level_errors import LevelErrors, Share
     from mrafno.acquisition.mesh_rule import MultilevelGain
     from mrafno.acquisition.selection import select
     from mrafno.acquisition.utilities import (
@@ -38,11 +39,13 @@ __all__ = [
     "Coreset",
     "Information",
     "LargestClusterMaxDist",
+    "LevelErrors",
     "MeshRule",
     "MultilevelGain",
     "PoolGrams",
     "PredictiveVariance",
     "RandomChoice",
+    "Share",
     "annealed_cost",
     "decay",
     "draw_targets",
@@ -64,6 +67,7 @@ _MODULES = {
     "baselines": ("Coreset", "LargestClusterMaxDist", "RandomChoice"),
     "cost": ("annealed_cost", "decay"),
     "information": ("entropy", "gram", "log_det_identity_plus", "mean_information", "mutual_information"),
+    "level_errors": ("LevelErrors", "Share"),
     "mesh_rule": ("MultilevelGain",),
     "selection": ("select",),
     "informative": ("Information", "PredictiveVariance"),

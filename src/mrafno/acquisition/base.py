@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mrafno.acquisition.level_errors import LevelErrors
 from mrafno.errors import AcquisitionError
 from mrafno.grids import Array
 
@@ -88,6 +89,7 @@ class Context:
             numbered after the pool's.
         observed: chosen examples that the surrogate was trained on, in order.
         errors: level and relative error of each chosen example, before the surrogate was trained on it, in order.
+        level_errors: what each level contributes to the error, after every fit that measured it, in order.
         budget: what may still be spent, None for no limit.
         targets: candidates that mean information averages over; None for those that remain.
         available: which candidates can be simulated on which level, ``(pool, levels)``; None if all can. Scores of
@@ -104,6 +106,7 @@ class Context:
     used: Sequence[Choice] = ()
     observed: Sequence[Choice] = ()
     errors: Sequence[tuple[int, float]] = ()
+    level_errors: Sequence[LevelErrors] = ()
     budget: float | None = None
     targets: Indices | None = None
     available: NDArray[np.bool_] | None = None

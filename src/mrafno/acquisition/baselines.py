@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from mrafno.acquisition.base import Choice, Context
+from mrafno.acquisition.base import Choice, Context, Indices
 from mrafno.acquisition.nearest import NearestUsed
 from mrafno.errors import AcquisitionError
 from mrafno.grids import Array
@@ -80,10 +80,13 @@ class LargestClusterMaxDist:
     Args:
         levels: those that may be chosen; of several, the one with the largest distance.
         block_size: as of :class:`Coreset`.
+        relative: divide a candidate's distance by the norm of its predicted output, as relative errors are. Otherwise
+            inputs with large outputs are far from all others, and those with small ones are never chosen.
     """
 
     levels: Levels = "mix"
     block_size: int = 40_000_000
+    relative: bool = False
     name = "lcmd"
 
     def score(self, context: Context, chosen: Sequence[Choice]) -> Array:
@@ -92,10 +95,24 @@ class LargestClusterMaxDist:
         scores = np.full((len(context.candidates), context.levels), -np.inf)
         for level in allowed_levels(self.levels, context.levels):
             found = nearest.distances(context, level, chosen)
-            distance = np.sqrt(found.squared)
+            squared = found.squared / predicted_sizes(context, level) ** 2 if self.relative else found.squared
+            distance = np.sqrt(squared)
             if len(distance):
-                largest = np.bincount(found.nearest, weights=found.squared).argmax()
+                largest = np.bincount(found.nearest, weights=squared).argmax()
                 # Candidates of other used inputs come after, for when a budget leaves nothing else.
                 distance = np.where(found.nearest == largest, distance, distance - distance.max())
             scores[:, level] = distance
         return scores
+
+
+def predicted_sizes(context: Context, level: int) -> Array:
+    """Norms ``(candidates,)`` of the candidates' predicted outputs, at least a hundredth of the typical one."""
+
+    def predict() -> tuple[Indices, Array]:
+        mean = context.predict(level).mean
+        return context.candidates, np.sqrt(np.mean(mean.reshape(len(mean), -1) ** 2, axis=1))
+
+    # The candidates of later choices of a batch are among those of the first.
+    rows, sizes = context.once(("predicted sizes", level), predict)
+    typical = float(np.median(sizes)) or 1.0
+    return np.asarray(np.maximum(sizes[np.searchsorted(rows, context.candidates)], 0.01 * typical))

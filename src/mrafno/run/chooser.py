@@ -126,6 +126,7 @@ class Chooser:
             used=self._past.used(state, len(self.inputs.pool)),
             observed=View(self._past.observed),
             errors=View(self._past.errors),
+            level_errors=View(self._past.level_errors),
             budget=budget,
             targets=targets,
             available=self.inputs.available,

@@ -1,6 +1,7 @@
 """A run's own estimate of its error after a fit: gathers what :mod:`mrafno.analysis.estimate` needs."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,20 @@ _CANDIDATES = 100
 LARGEST_ERROR = 10.0
 
 
+@dataclass(frozen=True)
+class Spreads:
+    """Relative distances of networks from their mean, on some candidates that were not used.
+
+    Attributes:
+        finest: of their predictions on the finest level, for each candidate.
+        levels: mean over candidates, of predictions on the coarsest level and of the differences to the next coarser
+            level on others; None for a level that is predicted as the one below.
+    """
+
+    finest: Array
+    levels: tuple[float | None, ...]
+
+
 class ErrorEstimator:
     """Estimates the error of a run's surrogate without test examples.
 
@@ -30,24 +45,38 @@ class ErrorEstimator:
     def __init__(self, task: Task, inputs: Callable[[], RunInputs]) -> None:
         self.task, self.inputs = task, inputs
 
-    def estimate(self, surrogate: "Surrogate", fit: "Fit", state: RunState) -> Estimate | None:
+    def estimate(self, fit: "Fit", spreads: Spreads | None) -> Estimate | None:
         """The estimate after a fit; None for a single network, or while too little is known."""
-        if surrogate.members < 2 or len(fit.out_of_fold_errors[-1]) == 0:
+        if spreads is None or len(fit.out_of_fold_errors[-1]) == 0:
             return None
         errors = [np.fmin(level, LARGEST_ERROR) for level in fit.out_of_fold_errors]
-        return estimate_error(errors, self._spreads(surrogate, state))
+        return estimate_error(errors, spreads.finest)
 
-    def _spreads(self, surrogate: "Surrogate", state: RunState) -> Array:
-        """Distance of the networks from their mean, relative to its norm, on some candidates that were not used."""
+    def spreads(self, surrogate: "Surrogate", state: RunState) -> Spreads | None:
+        """How far the networks are apart on some candidates; None for a single one."""
+        if surrogate.members < 2:
+            return None
         pool = self.inputs().pool
         order = np.random.default_rng([state.seed, 11]).permutation(len(pool))
         rows = order[~np.isin(order, sorted(state.used_rows("pool")))][:_CANDIDATES]
         if not len(rows):
-            return np.empty(0)
+            return Spreads(np.empty(0), (None,) * self.task.levels)
         # On the coarsest grid: a norm is an integral, which needs few points.
         f = self.task.restrict(np.asarray(pool[np.sort(rows)]), 0)
-        prediction = surrogate.predict(f, self.task.levels - 1, grid=self.task.grids[0], check=False)
+        grid = self.task.grids[0]
+        samples = [surrogate.predict(f, level, grid=grid, check=False).samples for level in range(self.task.levels)]
         assert surrogate.normaliser is not None, "a surrogate that predicts has one"
-        typical = surrogate.normaliser.typical_norm(prediction.mean.shape[2:])
-        squares = [relative_l2(sample, prediction.mean, typical) ** 2 for sample in prediction.samples]
-        return np.asarray(np.fmin(np.sqrt(np.mean(squares, axis=0)), LARGEST_ERROR))
+        finest = samples[-1].mean(axis=0)
+        typical = surrogate.normaliser.typical_norm(finest.shape[2:])
+
+        def spread(values: Array) -> Array:
+            """Root mean square distance from the mean, relative to the finest prediction's norm."""
+            around = finest + values - values.mean(axis=0)
+            squares = [relative_l2(one, finest, typical) ** 2 for one in around]
+            return np.asarray(np.fmin(np.sqrt(np.mean(squares, axis=0)), LARGEST_ERROR))
+
+        found: list[float | None] = [float(spread(samples[0]).mean())]
+        for level in range(1, self.task.levels):
+            own = level in surrogate.trained_levels
+            found.append(float(spread(samples[level] - samples[level - 1]).mean()) if own else None)
+        return Spreads(spread(samples[-1]), tuple(found))

@@ -1,6 +1,6 @@
 """The first simulations of a run, before anything is chosen: initial examples, then test examples.
 
-The inputs of initial examples are drawn for them (the design ``random``), or are candidates far from one another
+The inputs of initial examples are drawn for them (the design ``random``), or are candidates that are typical of all
 (``spread``): the same ones on each level, as the difference between two meshes shows in inputs that were simulated on
 both. An initial example that failed too often, or was abandoned, is replaced by a candidate.
 """
@@ -20,6 +20,8 @@ from mrafno.tasks.base import Task
 
 #: Candidates among which a spread design chooses; the pool is in random order.
 _AMONG = 1000
+#: Norms below this share of a typical one count as equal.
+_SMALL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def _candidates(state: RunState, task: Task, level: int, inputs: RunInputs) -> I
     useful = {q.row for q in initial if q.from_pool and q.status in ("told", "running")}
     lost = state.queries.rows_of((q for q in initial if q.from_pool and q.level <= level), retries) - useful
     if state.settings.design == "spread":
-        order: Iterator[int] = spread(_seen(task, inputs))
+        order: Iterator[int] = medoids(_seen(task, inputs))
     else:
         order = iter(row for row in range(len(inputs.pool)) if row not in useful)
     out = here | chosen | lost | state.queries.lost
@@ -79,21 +81,40 @@ def _candidates(state: RunState, task: Task, level: int, inputs: RunInputs) -> I
 
 
 def _seen(task: Task, inputs: RunInputs) -> Array:
-    """The first candidates as a spread design compares them: on the coarsest mesh, each channel with variance 1."""
-    values = task.restrict(np.asarray(inputs.pool[:_AMONG]), 0)
-    deviation = values.std(axis=(0, *range(2, values.ndim)), keepdims=True)
-    return np.asarray((values / np.where(deviation > 0, deviation, 1.0)).reshape(len(values), -1))
+    """The first candidates as a spread design compares them: on the coarsest mesh, each channel with variance 1.
 
-
-def spread(points: Array) -> Iterator[int]:
-    """All rows of points ``(n, d)``: first the one nearest to their mean, then always the one farthest from all before.
-
-    Reference: Gonzalez (1985), Clustering to minimize the maximum intercluster distance.
+    Functions are compared by direction and logarithm of the norm: relative distances, whose inputs may differ by
+    decades. Channels that are constant, as parameters are, are compared as numbers.
     """
-    row = int(np.argmin(np.linalg.norm(points - points.mean(axis=0), axis=1)))
-    nearest = np.full(len(points), np.inf)
+    values = task.restrict(np.asarray(inputs.pool[:_AMONG]), 0)
+    grid = tuple(range(2, values.ndim))
+    deviation = values.std(axis=(0, *grid), keepdims=True)
+    values = values / np.where(deviation > 0, deviation, 1.0)
+    numbers = (np.ptp(values, axis=grid) == 0).all(axis=0)
+    constants = values[(slice(None), numbers, *(0 for _ in grid))]
+    functions = values[:, ~numbers].reshape(len(values), -1)
+    norms = np.linalg.norm(functions, axis=1, keepdims=True)
+    if not norms.any():
+        return np.asarray(constants)
+    norms = np.maximum(norms, _SMALL * np.median(norms[norms > 0]))
+    return np.concatenate([functions / norms, np.log(norms), constants], axis=1)
+
+
+def medoids(points: Array) -> Iterator[int]:
+    """All rows of points ``(n, d)``: always the one that most lowers the sum of all distances to the nearest before it.
+
+    So any number of the first ones are typical of all. Extreme ones, which a design of distant points begins with, are
+    less so: what is learnt of the difference between two meshes from two of them is worse.
+
+    Reference: Kaufman and Rousseeuw (1990), Finding Groups in Data, the BUILD phase of PAM.
+    """
+    from scipy.spatial.distance import cdist  # whoever only tells an output does not need SciPy
+
+    distances = cdist(points, points)
+    nearest, left = np.full(len(points), distances.max(initial=0.0)), np.ones(len(points), dtype=bool)
     for _ in range(len(points)):
+        rows = np.flatnonzero(left)
+        row = int(rows[np.argmin(np.minimum(distances[rows], nearest).sum(axis=1))])
         yield row
-        nearest = np.minimum(nearest, np.linalg.norm(points - points[row], axis=1))
-        nearest[row] = -1.0
-        row = int(np.argmax(nearest))
+        left[row] = False
+        nearest = np.minimum(nearest, distances[row])

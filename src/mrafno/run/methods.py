@@ -10,11 +10,12 @@ mr-dropout    u-hat                none             yes       as mra-uhat, with 
 random-\*     random               none             no        any input with the same probability
 coreset-\*    coreset              none             no        the input farthest from those already used
 lcmd-\*       lcmd                 none             no        the input farthest from those used where most are far
-mra-auto      u-hat                multilevel gain  no        first the mesh with the largest gain per cost
+mra-auto      lcmd                 multilevel gain  no        first the mesh with the largest gain per cost
 ============  ===================  ===============  ========  ======================================================
 
 ``*`` is ``low`` (the coarsest mesh), ``high`` (the finest) or ``mix`` (all). Those above LCMD are of Li et al. (2024).
-``mra-auto`` has no rate to tune, see :mod:`mrafno.acquisition.mesh_rule`. A method of one's own is one more
+``mra-auto`` has no rate to tune, see :mod:`mrafno.acquisition.mesh_rule`; its distances are relative to predicted
+outputs. A method of one's own is one more
 such object:
 
 .. code-block:: python
@@ -121,7 +122,7 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(name="mra-u", acquisition=Information("own"), divide_by_cost=True),
         Method(name="mra-uhat", acquisition=Information("all"), divide_by_cost=True),
-        Method(name="mra-auto", acquisition=Information("all"), mesh_rule=MultilevelGain()),
+        Method(name="mra-auto", acquisition=LargestClusterMaxDist(relative=True), mesh_rule=MultilevelGain()),
         Method(name="mr-predvar", acquisition=PredictiveVariance(), divide_by_cost=True),
         Method(name="mr-dropout", acquisition=Information("all"), surrogate="dropout", divide_by_cost=True),
         Method(name="random-low", acquisition=RandomChoice("low")),

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrafno.acquisition.base import Choice, Indices
+from mrafno.acquisition.level_errors import LevelErrors
 from mrafno.run.state import RunState
 
 T = TypeVar("T")
@@ -62,6 +63,7 @@ class Past:
     Attributes:
         observed: chosen examples that the surrogate was trained on, in this order.
         errors: level and prequential error of every chosen example.
+        level_errors: what each level contributes to the error, after each fit that measured it.
     """
 
     def __init__(self, pool: int) -> None:
@@ -71,18 +73,21 @@ class Past:
         self._free: NDArray[np.bool_] = np.ones(pool, dtype=bool)
         self.observed: list[Choice] = []
         self.errors: list[tuple[int, float]] = []
+        self.level_errors: list[LevelErrors] = []
 
     def follow(self, state: RunState) -> None:
         """Add what a state has more; start again with another state."""
         if state is not self._state or len(state.trained_on) < self._trained or len(state.trainings) < self._fits:
             self._state, self._trained, self._fits, self._changes = state, 0, 0, 0
-            self.observed, self.errors, self._free = [], [], np.ones(self._pool, dtype=bool)
+            self.observed, self.errors, self.level_errors = [], [], []
+            self._free = np.ones(self._pool, dtype=bool)
         queries = state.queries
         fresh = [queries[id] for id in state.trained_on[self._trained :]]
         self.observed += [Choice(q.row, q.level) for q in fresh if q.kind == "pool"]
         for training in state.trainings[self._fits :]:
             errors = [(queries[id], error) for id, error in training.prequential_errors.items()]
             self.errors += [(q.level, error) for q, error in errors if q.kind == "pool"]
+            self.level_errors += [] if training.level_errors is None else [training.level_errors]
         self._trained, self._fits = len(state.trained_on), len(state.trainings)
         used = state.used_rows("pool")
         for row in queries.changes[self._changes :]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from mrafno.acquisition.level_errors import LevelErrors
 from mrafno.analysis.estimate import Estimate
 from mrafno.errors import printable
 from mrafno.run.spending import Count, Spent
@@ -78,7 +79,8 @@ class Training:
     Its ``kind`` is that of :mod:`mrafno.surrogate.training.policy`. ``prequential_errors`` are
     the relative errors on the added examples before the surrogate was trained on them. ``estimate`` is what the run
     knew of its error then. ``best`` is the number of the fit, from 1, whose surrogate predicts in place of this one,
-    because the fits since made it clearly worse; None if this one does.
+    because the fits since made it clearly worse; None if this one does. ``level_errors`` are what each level
+    contributes to the error; None for a single network.
     """
 
     added: tuple[str, ...]
@@ -92,6 +94,7 @@ class Training:
     kind: Literal["scratch", "refit", "update"] = "refit"
     estimate: Estimate | None = None
     best: int | None = None
+    level_errors: LevelErrors | None = None
 
     @classmethod
     def recorded(cls, added: list[str], events: list[str], *, first: bool, **data: Any) -> Self:
@@ -107,6 +110,8 @@ class Training:
         data.pop("out_of_fold_bound", None)  # version 0.2
         estimate = data.pop("estimate", None)
         data["estimate"] = None if estimate is None else Estimate(**estimate)
+        levels = data.pop("level_errors", None)
+        data["level_errors"] = None if levels is None else LevelErrors.recorded(levels)
         return cls(added=tuple(added), events=tuple(events), **data)
 
 

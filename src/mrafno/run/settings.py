@@ -12,7 +12,7 @@ from mrafno.surrogate.options import Inference, Preset
 #: ``warm``: as the training policy has it; ``scratch``: every fit from scratch.
 Retrain = Literal["warm", "scratch"]
 
-#: Inputs of their own for initial examples, or candidates far from one another.
+#: Inputs of their own for initial examples, or candidates that are typical of all.
 Design = Literal["random", "spread"]
 #: Initial examples of every level, and of the coarsest and each finer one where a method needs a few only; test
 #: examples of a built-in task.
@@ -32,8 +32,8 @@ class RunSettings:
         initial: examples to begin with: a number for every level, or one number per level, coarse to fine; 0 is
             allowed. None for the method's own: a few where the method decides on the mesh, 10 of each otherwise.
         design: where their inputs come from: ``random``, inputs of their own, the same for every method; or
-            ``spread``, candidates far from one another, the same ones on every level. None for ``spread`` where initial
-            is left to a method that decides on the mesh, ``random`` otherwise.
+            ``spread``, candidates that are typical of all, the same ones on every level. None for ``spread`` where
+            initial is left to a method that decides on the mesh, ``random`` otherwise.
         test: examples of the finest level to evaluate on, never trained on. None for 200 of a built-in task, and 0 of
             any other one.
         test_seed: where they come from, of a task that draws endlessly: the same for every run's seed. Whoever compares

@@ -21,6 +21,7 @@ from mrafno.run.checkpoints import Checkpoints
 from mrafno.run.estimation import LARGEST_ERROR, ErrorEstimator
 from mrafno.run.fit_curves import append_fit_curve
 from mrafno.run.fit_time import FitAhead, fit_seconds
+from mrafno.run.level_errors import measured_level_errors
 from mrafno.run.methods import Method
 from mrafno.run.recorder import Recorder
 from mrafno.run.settings import RunSettings
@@ -122,12 +123,15 @@ class Trainer:
             fit = self._fit(surrogate, ids, kind, watch)
             worse = before is not None and self._is_worse(surrogate, before, ids)
             seconds = time.perf_counter() - started
-            estimate = self.estimator.estimate(surrogate, fit, self.state)
+            spreads = self.estimator.spreads(surrogate, self.state)
+            estimate = self.estimator.estimate(fit, spreads)
+            queries = [self.state.queries[id] for id in ids]
+            levels = spreads and measured_level_errors(self.task.domain, fit, spreads, queries, self._example)
             self.recorder.record(
                 "trained", added=new, step=self.state.step, kind=kind, loss=_number(fit.loss), seconds=seconds,
                 out_of_fold_error=_number(fit.out_of_fold_error), estimate=estimate and estimate.as_json(),
                 shift=fit.shift, prequential_errors=errors, events=list(fit.events),
-                best=before.fits if worse and before is not None else None,
+                best=before.fits if worse and before is not None else None, level_errors=levels and levels.as_json(),
             )  # fmt: skip
         except BaseException:
             if surrogate.fits != len(self.state.trainings):

@@ -56,6 +56,10 @@ class OutOfFoldExamples:
         levels = range(self.data.domain.levels)
         return [level for level in levels if any(len(member[level]) for member in self.rows)]
 
+    def rows_of(self, level: int) -> NDArray[np.int64]:
+        """Rows of a level's out-of-fold examples, member by member."""
+        return np.concatenate([member[level] for member in self.rows])
+
     def predict(self, surrogate: Predictor, levels: Sequence[int] | None = None) -> "OutOfFoldPredictions":
         """Predict them, or those of some levels, with a surrogate."""
         domain, normaliser = self.data.domain, surrogate.normaliser
@@ -67,7 +71,7 @@ class OutOfFoldExamples:
         return OutOfFoldPredictions(predictions, domain.levels - 1, domain.dim, surrogate.members, normaliser)
 
     def _predict_level(self, surrogate: Predictor, normaliser: Normaliser, level: int) -> "LevelPredictions":
-        rows = np.concatenate([member[level] for member in self.rows])
+        rows = self.rows_of(level)
         owners = np.repeat(np.arange(len(self.rows)), [len(member[level]) for member in self.rows])
         prediction = surrogate.predict(self.data.inputs[level][rows], level, units="normalised")
         return LevelPredictions(prediction, normaliser.outputs(self.data.outputs[level][rows]), owners)

@@ -190,7 +190,8 @@ class Surrogate(abc.ABC):
         self.out_of_fold_count, self.coverage = found.coverage(self.shift)
         loss = float(np.mean(history.losses[-1]))
         errors = tuple(tuple(map(float, found.errors(level))) for level in range(self.domain.levels))
-        return Fit(loss, found.error(), self.shift, tuple(history.events), history, errors)
+        rows = tuple(tuple(map(int, out_of_fold.rows_of(level))) for level in range(self.domain.levels))
+        return Fit(loss, found.error(), self.shift, tuple(history.events), history, errors, rows)
 
     @abc.abstractmethod
     def _fit(self, batches: Batches, settings: TrainingSettings, warm: bool) -> History:

@@ -17,6 +17,7 @@ class Fit:
         events: restarts of members, in words.
         history: losses during training.
         out_of_fold_errors: the errors themselves, of each level.
+        out_of_fold_rows: the examples' rows, of each level, in the same order.
     """
 
     loss: float
@@ -25,3 +26,4 @@ class Fit:
     events: tuple[str, ...] = ()
     history: History = field(default_factory=History, compare=False, repr=False)
     out_of_fold_errors: tuple[tuple[float, ...], ...] = ()
+    out_of_fold_rows: tuple[tuple[int, ...], ...] = ()
