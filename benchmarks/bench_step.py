@@ -74,7 +74,7 @@ def steps(task: str, batch: int | None, members: int, bfloat16: bool) -> Callabl
     network = MemberFNO(ensemble.network_settings, members).initialise(range(members))
     batches = Batches(data, Normaliser.fit(data), ensemble.training, [[m] for m in range(members)])
     objective = network_objective(network, batches, ensemble.training.loss, bfloat16_steps=10**9 * bfloat16)
-    optimiser = adam(network, ensemble.training)
+    optimiser = adam(network, ensemble.training, data.sizes)
 
     def step() -> None:
         losses = objective()

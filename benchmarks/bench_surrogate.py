@@ -110,7 +110,7 @@ class Bench:
     def _ours(self, network: MemberFNO) -> Training:
         settings = self.surrogate.training
         objective = network_objective(network, self.batches, settings.loss)
-        optimiser = adam(network, settings)
+        optimiser = adam(network, settings, self.batches.sizes)
 
         def steps(after: Callable[[], None]) -> None:
             train(objective, optimiser, settings, after_step=lambda _: after())

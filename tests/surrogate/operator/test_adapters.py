@@ -157,7 +157,7 @@ def test_complex_weights_take_the_same_steps_as_torch_gives_them():
     mesh = domain_mesh(LINE, 0)
     f = torch.randn(1, 4, 1, 9, generator=torch.Generator().manual_seed(0))
     settings = ensemble(Plain, LINE).training
-    ours = adam(network, settings)
+    ours = adam(network, settings, (4, 3))
     theirs = torch.optim.AdamW(module.parameters(), lr=settings.rate, weight_decay=settings.weight_decay)
     place = torch.tensor(mesh.axes[0]).float().expand(4, 1, 9)
     x = torch.cat([f[0], place, torch.ones(4, 1, 9), torch.zeros(4, 1, 9)], dim=1)

@@ -144,9 +144,10 @@ def test_folds_are_disjoint_and_of_the_right_size():
     for level, n in enumerate((200, 40, 2)):
         together = np.concatenate([member[level] for member in out_of_fold])
         assert len(set(together.tolist())) == len(together)
-        assert all(1 <= r < n for r in together)  # the first one is left to all
-        # One of every 20 each, but for that one.
-        assert 5 * n // 20 - 1 <= len(together) <= 5 * n // 20 or level == 2
+        # The first two are left to all, of the finest level one.
+        assert all((1 if level == 2 else 2) <= r < n for r in together)
+        # One of every 20 each, but for those.
+        assert 5 * n // 20 - 2 <= len(together) <= 5 * n // 20 or level == 2
     assert [len(member[0]) for member in folds((20,), 0.0, 3, seed=0)] == [0, 0, 0]
 
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from mrafno.errors import TrainingError
+from mrafno.surrogate.operator.fno import MemberFNO, NetworkSettings
 from mrafno.surrogate.training import loop
-from mrafno.surrogate.training.loop import adam, forget, train
+from mrafno.surrogate.training.loop import adam, correction_decay, forget, train
 from mrafno.surrogate.training.objective import example_losses, network_objective
 from mrafno.surrogate.training.settings import TrainingSettings
 from tests.told_examples import network_and_batches
@@ -89,7 +90,10 @@ def test_the_members_of_a_network_are_untouched_by_one_that_dies():
 
         settings = TrainingSettings(iterations=60)
         history = train(
-            poisoned, adam(network, settings), settings, restart=lambda m, t, n=network: n.initialise_member(m, 100 + t)
+            poisoned,
+            adam(network, settings, (4, 3)),
+            settings,
+            restart=lambda m, t, n=network: n.initialise_member(m, 100 + t),
         )
         assert len(history.events) == poison
         ends.append(network.state_dict())
@@ -137,7 +141,7 @@ def test_a_step_of_the_network_equals_torchs_adamw():
     """All members in one fused step, against a loop of single networks and the plain optimiser."""
     settings = TrainingSettings(iterations=4, schedule="constant", rate=1e-2)
     together, batches = network_and_batches("composite")
-    train(network_objective(together, batches, "composite"), adam(together, settings), settings)
+    train(network_objective(together, batches, "composite"), adam(together, settings, batches.sizes), settings)
     for member, seed in enumerate((1, 2)):
         alone, _ = network_and_batches("composite", seeds=(seed,))
         _, batches = network_and_batches("composite")
@@ -153,3 +157,33 @@ def test_a_step_of_the_network_equals_torchs_adamw():
             optimiser.step()
         for a, b in zip(together.parameters(), alone.parameters(), strict=True):
             torch.testing.assert_close(a[member], b[0], rtol=1e-8, atol=1e-10)
+
+
+def test_a_local_correction_decays_more_the_fewer_examples_inform_it():
+    settings = TrainingSettings(correction_decay=3.2, weight_decay=0.01, rate=1e-3)
+    assert [correction_decay(n, settings) for n in (0, 1, 2, 4, 20)] == pytest.approx([3.2, 3.2, 3.2, 0.1, 3.2e-5])
+    # A step lowers a weight by at most half.
+    assert correction_decay(2, TrainingSettings(correction_decay=1e9, rate=0.01)) == pytest.approx(50.0)
+
+
+def test_each_correction_is_a_group_with_its_own_decay():
+    network = MemberFNO(
+        NetworkSettings(
+            in_channels=1,
+            out_channels=1,
+            levels=3,
+            dim=1,
+            width=4,
+            hidden=4,
+            modes=(2,),
+            stencil_radius=1,
+            spacing=(0.1,),
+        ),
+        2,
+    ).initialise(range(2))
+    settings = TrainingSettings(correction_decay=3.2, weight_decay=0.01, rate=1e-3)
+    groups = adam(network, settings, (9, 2, 2)).param_groups
+    assert [group["weight_decay"] for group in groups] == pytest.approx([0.01, 0.01 + 0.1, 0.01 + 3.2])
+    assert [len(group["params"]) for group in groups[1:]] == [6, 6]
+    held = [id(parameter) for group in groups for parameter in group["params"]]
+    assert sorted(held) == sorted(id(parameter) for parameter in network.parameters())

@@ -18,15 +18,17 @@ def test_steps_equal_torchs_bit_for_bit(weight_decay, dtype):
     generator = torch.Generator().manual_seed(0)
     starts = [torch.randn(shape, generator=generator, dtype=dtype) for shape in ((3, 4), (5,), (2, 3, 4))]
     ours, theirs = ([start.clone().requires_grad_() for start in starts] for _ in range(2))
-    mine = FusedAdamW(ours, 1e-2, weight_decay)
-    torchs = torch.optim.AdamW(theirs, lr=1e-2, weight_decay=weight_decay, fused=True)
+    mine = FusedAdamW([(ours[:2], weight_decay), (ours[2:], 0.3)], 1e-2)
+    groups = [{"params": theirs[:2], "weight_decay": weight_decay}, {"params": theirs[2:], "weight_decay": 0.3}]
+    torchs = torch.optim.AdamW(groups, lr=1e-2, fused=True)
     for step in range(6):
         for a, b in zip(ours, theirs, strict=True):
             a.grad = b.grad = (
                 None if step < 2 and a.ndim == 1 else torch.randn(a.shape, generator=generator, dtype=dtype)
             )
         for optimiser in (mine, torchs):
-            optimiser.param_groups[0]["lr"] = 1e-2 / (1 + step)
+            for group in optimiser.param_groups:
+                group["lr"] = 1e-2 / (1 + step)
             optimiser.step()
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
     for a, b in zip(ours, theirs, strict=True):
@@ -41,7 +43,7 @@ def test_without_a_private_name_torch_optim_is_used(monkeypatch, missing):
     fallback = make_adamw(iter([torch.zeros(2, requires_grad=True)]), 0.25, 0.5)
     assert type(fallback) is torch.optim.AdamW
     assert fallback.defaults["fused"]
-    assert (fallback.defaults["lr"], fallback.defaults["weight_decay"]) == (0.25, 0.5)
+    assert [(group["lr"], group["weight_decay"]) for group in fallback.param_groups] == [(0.25, 0.5)]
 
 
 @pytest.mark.parametrize("name", ["ensemble", "sgld", "svi", "dropout"])

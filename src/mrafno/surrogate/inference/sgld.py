@@ -50,7 +50,7 @@ class Langevin(Surrogate):
             self.weights = {name: value[-1:] for name, value in self.weights.items()}
         network = self._started(self.weights if warm else None, settings)
         first = max(1, int(self.burn_in * settings.iterations))
-        optimiser = adam(network, settings)
+        optimiser = adam(network, settings, batches.sizes)
         burn_in = settings.changed(iterations=first)
         history = self._train(network, batches, burn_in, optimiser=optimiser, part=(0.0, self.burn_in))
         rest = settings.changed(

@@ -96,6 +96,7 @@ class MemberModules(nn.Module):
             else:
                 self.stack.register_parameter(_flat(name), nn.Parameter(stack, requires_grad=trained))
         seen = 2 * (settings.in_channels + settings.out_channels) * settings.bins**settings.dim
+        self.corrections = nn.ModuleList()  # none: a module is given the level
         self.variance_in = Linear(members, seen + settings.levels, 32, dtype)
         self.variance_out = Linear(members, 32, 1, dtype)
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 #: The first row of each level is in no fold, so that no member is without examples.
 _ALWAYS = 1
+#: The same of levels below the finest one, whose first inputs are simulated on the finest one, too: the difference is
+#: learnt where both are.
+_ALWAYS_COARSE = 2
 #: Up to this row, folds of the finest level are every fifth row: the error there is to be known from few examples.
 _LARGE_FOLDS, _LARGE_FOLD_BLOCK = 20, 5
 
@@ -73,6 +76,7 @@ class Batches:
         self.inputs = [torch.as_tensor(normaliser.inputs(f), dtype=dtype, device=device) for f in data.inputs]
         self.outputs = [torch.as_tensor(normaliser.outputs(y), dtype=dtype, device=device) for y in data.outputs]
         #: The level as which those of each level are learnt.
+        self.sizes = data.sizes
         self.taught = taught_levels(data.sizes)
         self.levels = [level for level, n in enumerate(data.sizes) if n]
         self.counts = _shares([data.sizes[level] for level in self.levels], settings.batch)
@@ -137,7 +141,8 @@ def folds(sizes: Sequence[int], share: float, members: int, seed: int) -> OutOfF
         orders = list(_block_orders(n, round(1 / share), level == len(sizes) - 1, [seed, level]))
         for member in range(members):
             rows = np.array([order[member % len(order)] for order in orders], dtype=np.int64)
-            result[member][level] = rows[(rows < n) & (rows >= _ALWAYS)]
+            first = _ALWAYS if level == len(sizes) - 1 else _ALWAYS_COARSE
+            result[member][level] = rows[(rows < n) & (rows >= first)]
     return result
 
 

@@ -51,7 +51,7 @@ def train_members(
                 bfloat16_steps=bfloat16_steps(network, settings),
                 early_steps=round(settings.early_share * settings.iterations),
             ),
-            optimiser or adam(network, chosen),
+            optimiser or adam(network, chosen, batches.sizes),
             chosen,
             watch=watch,
             restart=restart,

@@ -5,7 +5,7 @@ One pass trains all members; :mod:`mrafno.surrogate.training.objective` has the 
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -114,6 +114,24 @@ def forget(optimiser: Optimiser, member: int) -> None:
                 value[member] = 0.0
 
 
-def adam(network: MemberFNO, settings: TrainingSettings) -> Optimiser:
-    """Adam with decoupled weight decay."""
-    return make_adamw(network.parameters(), settings.rate, settings.weight_decay)
+def adam(network: MemberFNO, settings: TrainingSettings, sizes: Sequence[int]) -> Optimiser:
+    """Adam with decoupled weight decay, a larger one for local corrections that few examples inform.
+
+    Args:
+        sizes: examples of each level.
+    """
+    groups = [
+        (list(correction.parameters()), settings.weight_decay + correction_decay(sum(sizes[level:]), settings))
+        for level, correction in enumerate(network.corrections, 1)
+    ]
+    of_corrections = {id(parameter) for parameters, _ in groups for parameter in parameters}
+    others = [parameter for parameter in network.parameters() if id(parameter) not in of_corrections]
+    return make_adamw(others, settings.rate, settings.weight_decay, *groups)
+
+
+def correction_decay(examples: int, settings: TrainingSettings) -> float:
+    """Weight decay of a local correction: that for two examples, which falls by the fifth power of their number.
+
+    A step lowers a weight by at most half of itself.
+    """
+    return min(settings.correction_decay * (2 / max(examples, 2)) ** 5, 0.5 / settings.rate)

@@ -24,19 +24,28 @@ class Optimiser(Protocol):
         """Make one step, in place."""
 
 
-def make_adamw(parameters: Iterable[Tensor], rate: float, weight_decay: float = 0.0) -> Optimiser:
-    """Adam with decoupled weight decay (Loshchilov & Hutter, 2019), all parameters in one fused step."""
+def make_adamw(
+    parameters: Iterable[Tensor], rate: float, weight_decay: float = 0.0, *others: tuple[Iterable[Tensor], float]
+) -> Optimiser:
+    """Adam with decoupled weight decay (Loshchilov & Hutter, 2019), the parameters of a group in one fused step.
+
+    Args:
+        others: further groups of parameters, each with its own weight decay.
+    """
+    groups = [(list(group), decay) for group, decay in ((parameters, weight_decay), *others)]
     if all(hasattr(torch, name) for name in PRIVATE_NAMES):
-        return FusedAdamW(parameters, rate, weight_decay)
-    return torch.optim.AdamW(list(parameters), lr=rate, weight_decay=weight_decay, fused=True)
+        return FusedAdamW(groups, rate)
+    described = [{"params": group, "weight_decay": decay} for group, decay in groups]
+    return torch.optim.AdamW(described, lr=rate, fused=True)
 
 
 class FusedAdamW:
     """The fused step of torch.optim.AdamW and its state, without the rest of torch.optim."""
 
-    def __init__(self, parameters: Iterable[Tensor], rate: float, weight_decay: float = 0.0) -> None:
-        self.param_groups: list[dict[str, Any]] = [{"params": list(parameters), "lr": rate}]
-        self.weight_decay = weight_decay
+    def __init__(self, groups: Iterable[tuple[list[Tensor], float]], rate: float) -> None:
+        self.param_groups: list[dict[str, Any]] = [
+            {"params": parameters, "lr": rate, "weight_decay": weight_decay} for parameters, weight_decay in groups
+        ]
         self.state: dict[Tensor, dict[str, Tensor]] = {}
 
     @torch.no_grad()
@@ -44,6 +53,8 @@ class FusedAdamW:
         """Make one step, in place; a parameter without a gradient is left unchanged."""
         for group in self.param_groups:
             moved = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not moved:
+                continue
             states = [self.state.get(parameter) or self._begin(parameter) for parameter in moved]
             steps = [state["step"] for state in states]
             torch._foreach_add_(steps, 1)
@@ -57,7 +68,7 @@ class FusedAdamW:
                 lr=group["lr"],
                 beta1=0.9,
                 beta2=0.999,
-                weight_decay=self.weight_decay,
+                weight_decay=group["weight_decay"],
                 eps=1e-8,
                 amsgrad=False,
                 maximize=False,

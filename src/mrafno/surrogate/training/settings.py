@@ -20,6 +20,8 @@ class TrainingSettings:
         rate: largest learning rate of Adam.
         schedule: ``onecycle`` (up, then down to zero), ``cosine`` (down to zero), ``constant``.
         weight_decay: decoupled weight decay.
+        correction_decay: weight decay of the local correction to a level with two examples. It falls by the fifth power
+            of their number: two examples would be fitted closely, and others be wrong.
         level_embedding_scale: scale of the initial level embeddings in a fit from scratch, from 0, where all levels
             start with the same prediction, to 1, where each level has random weights of its own.
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
@@ -38,6 +40,7 @@ class TrainingSettings:
     rate: float = 4e-3
     schedule: Schedule = "onecycle"
     weight_decay: float = 1e-2
+    correction_decay: float = 40.0
     points: int = 0
     early_points: int = 0
     early_share: float = 0.0
@@ -56,6 +59,8 @@ class TrainingSettings:
             raise SurrogateError(f"training: unknown loss {self.loss!r}. Choose likelihood or composite.")
         if not 0 <= self.out_of_fold_share <= 0.5:
             raise SurrogateError(f"training: out_of_fold_share must be from 0 to 0.5, got {self.out_of_fold_share}.")
+        if not 0 <= self.correction_decay < math.inf:
+            raise SurrogateError(f"training: correction_decay must be 0 or more, got {self.correction_decay}.")
         for name in ("early_share", "bfloat16_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise SurrogateError(f"training: {name} must be from 0 to 1, got {getattr(self, name)}.")
