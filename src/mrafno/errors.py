@@ -121,12 +121,13 @@ class LedgerLockedError(LedgerError):
     """Another process writes the run.
 
     Attributes:
+        holder: which process that is, as far as it is known.
         patience: seconds in which that process will be done, if it said that it needs the run for a moment only.
     """
 
-    def __init__(self, message: str, *, patience: float = 0.0) -> None:
+    def __init__(self, message: str, *, holder: str = "another process", patience: float = 0.0) -> None:
         super().__init__(message)
-        self.patience = patience
+        self.holder, self.patience = holder, patience
 
 
 class FailuresError(RunError):

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -177,6 +178,17 @@ def test_tell_does_not_wait_for_the_process_that_holds_the_run(created, tmp_path
     asked(created, "-n", 1)
     state = shown(created)
     assert (state["untaken"], state["running"]) == ([], ["q000002"])
+
+
+def test_an_ask_that_waits_says_for_whom(created, monkeypatch):
+    monkeypatch.setattr("mrafno.cli.ask_tell._SILENT", 0.05)
+    run = Run.open(created)
+    timer = threading.Timer(0.5, run.close)
+    timer.start()
+    result = mrafno("ask", created, "-n", 1, "--wait", "60")
+    timer.join()
+    assert [query["id"] for query in json.loads(result.stdout)] == ["q000000"]
+    assert result.stderr.startswith("waiting for up to 60 s: the run is being written by this very process, ")
 
 
 # Asked, and not delivered.

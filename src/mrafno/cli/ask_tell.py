@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 Seconds = Annotated[float | None, typer.Option(metavar="S", help="How long it took.")]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why there is no output.", show_default=False)]
+
+#: Seconds that pass before it is said what is waited for.
+_SILENT = 1.0
 
 _NOTHING_AGAIN = "nothing to hand out again: all that was asked was delivered, or answered. For all that wait: --all."
 
@@ -68,7 +73,7 @@ def ask(
     if every and not again:
         raise typer.BadParameter("it goes with --again.", param_hint="--all")
     known = None if again else _method(folder, method)
-    with Run.open(folder, method=known, wait=wait, device=device) as run:
+    with _opened(partial(Run.open, folder, method=known, device=device), wait) as run:
         place = folder / ASKED if to is None else to
         try:
             make_folder(place.absolute())
@@ -93,6 +98,19 @@ def ask(
         run.session.deliver([query.id for query in queries])
         if not queries:
             print_stderr(_NOTHING_AGAIN if again else _nothing_to_ask(run))
+
+
+def _opened(opening: Callable[..., "Run"], wait: float) -> "Run":
+    """A run, as soon as nobody else holds it; says whom it waits for."""
+    from mrafno.errors import LedgerLockedError
+
+    try:
+        return opening(wait=min(wait, _SILENT))
+    except LedgerLockedError as error:
+        if wait <= _SILENT:
+            raise
+        print_stderr(f"waiting for up to {wait:g} s: the run is being written by {error.holder}")
+        return opening(wait=wait - _SILENT)
 
 
 def _method(folder: Path, text: str | None) -> "Method | None":

@@ -168,7 +168,8 @@ class Lock:
             text += f" This file system has no locks of its own: if that process is gone, remove {substitute} by hand."
         # A holder writes who it is a moment after it has the lock.
         unknown = not content and substitute is None
-        return LedgerLockedError(text, patience=_BRIEF if holder.get("brief") else _UNKNOWN if unknown else 0.0)
+        patience = _BRIEF if holder.get("brief") else _UNKNOWN if unknown else 0.0
+        return LedgerLockedError(text, holder=who, patience=patience)
 
 
 def lock_state(path: Path) -> LockState:
