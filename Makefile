@@ -9,7 +9,7 @@ PIP    := pip install --quiet --no-compile --disable-pip-version-check --constra
 BASE   := $(VENV)/.base
 STAMP  := $(VENV)/.installed
 
-# neuraloperator brings some forty packages, so it has an environment of its own.
+# neuraloperator brings some forty packages, and SMT is needed for a comparison only, so they have their own environment.
 BENCH_VENV  ?= build/bench-venv
 BENCH_STAMP := $(BENCH_VENV)/.installed
 
@@ -25,7 +25,7 @@ OLDEST_STAMP := $(OLDEST_VENV)/.torch-$(TORCH)
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup examples-solvers bench-layouts bench-pool bench-estimate bench-regimes reliability test-properties test-slurm bench-soak test-torch-oldest browser bench-limit bench-spread bench-step bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction bench-3d test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator gallery screenshots accessibility release-check wheel clean
+.PHONY: help setup examples-solvers bench-layouts bench-pool bench-quick bench-check bench-check-save bench-page bench-paper bench-scaling bench-parallel bench-alternatives bench-estimate bench-regimes reliability test-properties test-slurm bench-soak test-torch-oldest browser bench-limit bench-spread bench-step bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction bench-3d test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator gallery screenshots accessibility release-check wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -41,7 +41,7 @@ $(STAMP): $(BASE)
 
 $(BENCH_STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
-	$(BENCH_VENV)/bin/$(PIP) --editable '.[dev,neuraloperator]'
+	$(BENCH_VENV)/bin/$(PIP) --editable '.[dev,neuraloperator]' 'smt>=2.9'
 	@touch $@
 
 setup: $(STAMP)  ## make the virtual environment
@@ -94,7 +94,44 @@ docs: $(STAMP)  ## build the documentation into build/site; a warning is an erro
 demo-tasks: $(BASE)  ## solve every problem on each mesh and write a page of pictures
 	$(BIN)/python examples/demo_tasks.py --out demo/tasks.html
 
-bench: bench-tasks bench-surrogate bench-step bench-acquisition bench-ledger bench-driver bench-warm bench-policy bench-local-correction bench-3d bench-spread bench-limit bench-layouts bench-pool bench-dashboard bench-soak  ## run the benchmarks
+bench: bench-tasks bench-surrogate bench-step bench-acquisition bench-ledger bench-driver bench-parallel bench-paper bench-scaling bench-warm bench-policy bench-local-correction bench-3d bench-spread bench-limit bench-layouts bench-pool bench-dashboard bench-soak bench-alternatives bench-page  ## run the benchmarks, and make their page
+
+# What it finds stays in build/, so that the page is of one kind of measurements.
+QUICK := $(BIN)/python -m benchmarks.
+bench-quick: $(STAMP)  ## run benchmarks for ten minutes; results in build/bench-quick
+	$(QUICK)bench_tasks --repeat 1 --out build/bench-quick
+	$(QUICK)bench_acquisition --repeat 1 --out build/bench-quick
+	$(QUICK)bench_step --count 3 --out build/bench-quick
+	$(QUICK)bench_step --count 3 --bfloat16 --out build/bench-quick
+	$(QUICK)bench_ledger --repeat 1 --out build/bench-quick
+	$(QUICK)bench_driver --queries 50 --rounds 1 --out build/bench-quick
+	$(QUICK)bench_scaling --out build/bench-quick
+	$(QUICK)bench_parallel --workers 8 --rounds 3 --out build/bench-quick
+	$(QUICK)bench_paper burgers --examples 20 --limit 60 --out build/bench-quick
+
+bench-check: $(STAMP)  ## measure a few ratios, and fail if one has become worse than the recorded one by more than 25 %
+	@$(BIN)/python -m benchmarks.bench_check
+
+bench-check-save: $(STAMP)  ## record these ratios
+	$(BIN)/python -m benchmarks.bench_check --save
+	$(BIN)/python docs/machinery/benchmarks.py
+
+bench-page: $(STAMP)  ## make docs/benchmarks.md of the results
+	$(BIN)/python docs/machinery/benchmarks.py
+
+bench-paper: $(STAMP)  ## a step as the paper computes it, beside a step of a run
+	$(BIN)/python -m benchmarks.bench_paper
+
+bench-scaling: $(STAMP)  ## how time and memory grow
+	$(BIN)/python -m benchmarks.bench_scaling
+
+bench-parallel: $(STAMP)  ## simulations that wait, with 1 to 16 workers
+	$(BIN)/python -m benchmarks.bench_parallel
+	$(BIN)/python -m benchmarks.bench_parallel --dask
+	$(BIN)/python -m benchmarks.bench_queries
+
+bench-alternatives: $(BENCH_STAMP)  ## what a user would pick instead
+	$(BENCH_VENV)/bin/python -m benchmarks.bench_alternatives
 
 bench-tasks: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_tasks
@@ -104,6 +141,7 @@ bench-surrogate: $(BENCH_STAMP)
 
 bench-step: $(STAMP)  ## where the time of a training step goes
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench_step
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench_step --bfloat16
 
 bench-acquisition: $(STAMP)
 	$(BIN)/python -m benchmarks.bench_acquisition

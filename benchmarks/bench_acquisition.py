@@ -10,7 +10,6 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core, for ours and for the references
 
-import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +17,9 @@ from functools import partial
 
 import numpy as np
 import torch
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor
 
+from benchmarks.record import Cell, Report, alternate, arguments
 from mrafno.acquisition import PoolGrams, pool_grams, u_hat
 from mrafno.surrogate.prediction import Prediction
 
@@ -96,68 +93,83 @@ def one_by_one(entropy: Callable[[Tensor, Tensor], Tensor], levels: list[Predict
     return scores
 
 
-def compare(console: Console, repeat: int) -> None:
-    console.print(
-        f"u-hat of {POOL} candidates at all levels, {SAMPLES} samples, one core, in seconds. Ours (Gram matrices, then "
-        f"u-hat) has all {POOL} as targets, the references {TARGETS}. d: values on the finest grid."
-    )
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    for heading in ("problem", "d", "Gram", "u-hat", "ref. 1", "ratio", "ref. 2", "ratio", "differ"):
-        table.add_column(heading, justify="left" if heading == "problem" else "right", no_wrap=True)
+def compare(report: Report, repeat: int) -> None:
+    table = report.table(
+        f"u-hat of {POOL} candidates at all levels, {SAMPLES} samples, in seconds, d values on the finest grid",
+        {
+            "problem": "", "d": "d", "Gram": ".3f", "u-hat": ".3f", "ref. 1": ".1f", "ref. 1 / ours": ",.0f",
+            "ref. 2": ".1f", "ref. 2 / ours": ",.0f", "differ": ".0e",
+        },
+    )  # fmt: skip
     for name, grids in PROBLEMS.items():
         d = math.prod(grids[-1])
         pool = pool_grams(chunks(POOL, grids))
         grams = seconds(partial(made, POOL, grids), repeat)
         ours = seconds(partial(u_hat, pool.gram), repeat)
         levels = list(next(chunks(POOL, grids)))
-        cells, difference = [name, str(d), f"{grams:.3f}", f"{ours:.3f}"], ""
-        for entropy, most in ((noise_matrix_entropy, 5000), (covariance_entropy, 1000)):
+        cells: list[Cell] = []
+        difference = None
+        for which, entropy, most in (("1", noise_matrix_entropy, 5000), ("2", covariance_entropy, 1000)):
             if d > most:  # minutes a candidate, or more memory than there is
-                cells += ["too big", ""]
+                cells += [None, None]
                 continue
             rows = 20 if d < 1000 else 1
             one_by_one(entropy, levels, 1)
-            plain = seconds(partial(one_by_one, entropy, levels, rows), repeat if d < 1000 else 1) * POOL / rows
+            works = {"plain": partial(one_by_one, entropy, levels, rows), "ours": partial(both, POOL, grids)}
+            times = alternate(works, repeat if d < 1000 else 1, warm=False)
+            whole = [POOL / rows * one for one in times["plain"]]
+            ratio = report.ratio(f"{name}: reference {which} / ours", whole, times["ours"])
             found = u_hat(pool.gram[:1], pool.gram[:TARGETS, -1])
-            difference = f"{float((found / one_by_one(entropy, levels, 1) - 1).abs().max()):.0e}"
-            cells += [f"{plain:.1f}", f"{plain / (ours + grams):.0f}"]
-        table.add_row(*cells, difference)
-    console.print(table)
+            difference = float((found / one_by_one(entropy, levels, 1) - 1).abs().max())
+            cells += [min(whole), ratio.median]
+        table.add(name, d, grams, ours, *cells, difference)
+    report.note(
+        "Where a reference has no figure, it would take minutes for each candidate, or more memory than there is."
+    )
 
 
 def made(pool: int, grids: Grids) -> PoolGrams:
     return pool_grams(chunks(pool, grids))
 
 
-def growth(console: Console, repeat: int) -> None:
-    console.print(
-        "Growth with the pool P and the grid (two levels, d and d / 4). Gram matrices: time grows with P d, what is "
-        "kept with P, where all predictions would take 'all' MB. u-hat with all targets: P², whatever the grid."
+def both(pool: int, grids: Grids) -> Tensor:
+    """Gram matrices and u-hat."""
+    return u_hat(made(pool, grids).gram)
+
+
+def growth(report: Report, repeat: int) -> None:
+    table = report.table(
+        "Growth with the pool P and the grid (two levels, d and d / 4)",
+        {
+            "P": "d", "d": "d", "Gram s": ".3f", "ns / P d": ".1f", "kept MB": ".2f", "all MB": ",.0f",
+            "u-hat s": ".3f", "ns / P²": ".0f",
+        },
+    )  # fmt: skip
+    report.note(
+        "Gram matrices: time grows with P d, what is kept with P, where all predictions would take 'all' MB. u-hat "
+        "with all targets: P², whatever the grid."
     )
-    table = Table(box=SIMPLE)
-    for heading in ("P", "d", "Gram s", "ns / P d", "kept MB", "all MB", "u-hat s", "ns / P²"):
-        table.add_column(heading, justify="right", no_wrap=True)
     for pool, d in ((500, 1024), (1000, 1024), (2000, 1024), (4000, 1024), (1000, 4096), (1000, 16384)):
         grids = ((d // 4,), (d,))
         kept = made(pool, grids)
         grams = seconds(partial(made, pool, grids), repeat)
         score = seconds(partial(u_hat, kept.gram), min(repeat, 3))
         megabytes = (kept.gram.nbytes + kept.log_noise.nbytes) / 1e6
-        table.add_row(
-            str(pool), str(d), f"{grams:.3f}", f"{1e9 * grams / (pool * d):.1f}", f"{megabytes:.2f}",
-            f"{8e-6 * pool * SAMPLES * (d + d // 4):.0f}", f"{score:.3f}", f"{1e9 * score / pool**2:.0f}",
+        table.add(
+            pool, d, grams, 1e9 * grams / (pool * d), megabytes, 8e-6 * pool * SAMPLES * (d + d // 4),
+            score, 1e9 * score / pool**2,
         )  # fmt: skip
-    console.print(table)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--repeat", type=int, default=5, help="runs of each; the fastest counts (default: 5)")
-    repeat = parser.parse_args().repeat
+    parser = arguments(__doc__)
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each (default: 5)")
+    given = parser.parse_args()
     torch.set_num_threads(1)
-    console = Console()
-    compare(console, repeat)
-    growth(console, repeat)
+    report = Report("acquisition", "Scoring a pool", __doc__, given)
+    compare(report, given.repeat)
+    growth(report, given.repeat)
+    report.save()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ programs are busy. A first list answers with what it could read in a twentieth o
 are read is told too.
 """
 
-import argparse
 import http.client
 import json
 import resource
@@ -19,10 +18,8 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.record import Report, arguments
 from mrafno.dashboard import Server
 from mrafno.run.settings import RunSettings
 from mrafno.storage.ledger import Ledger
@@ -153,12 +150,12 @@ def measure(server: Server, ledger: Ledger, steps: int, repeat: int) -> dict[str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = arguments(__doc__)
     parser.add_argument("--runs", type=int, default=50, help="how many (default: 50)")
     parser.add_argument("--steps", type=int, default=1000, help="of each (default: 1000)")
     parser.add_argument("--repeat", type=int, default=20, help="requests of each kind (default: 20)")
     options = parser.parse_args()
-    console = Console()
+    report = Report("dashboard", "The dashboard beside many long runs", __doc__, options)
     # The disk is not what is measured here.
     with tempfile.TemporaryDirectory() as folder, patch("os.fsync"):
         ledger = make_runs(Path(folder), options.runs, options.steps)
@@ -169,17 +166,15 @@ def main() -> None:
             times = measure(server, ledger, options.steps, options.repeat)
             server.shutdown()
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    table = Table(box=SIMPLE, title=f"{options.runs} runs of {options.steps} steps", title_justify="left")
-    table.add_column("asked for", no_wrap=True)
-    for heading in ("clock ms", "slowest", "processor ms", "aim"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = report.table(
+        f"{options.runs} runs of {options.steps} steps",
+        {"asked for": "", "clock ms": ".1f", "slowest": ".1f", "processor ms": ".1f", "aim": "d"},
+    )
     for what, found in times.items():
-        aim = str(AIMS[what]) if what in AIMS else ""
         clock, processor = zip(*found, strict=True)
-        middles = f"{statistics.median(clock):.1f}", f"{statistics.median(processor):.1f}"
-        table.add_row(what, middles[0], f"{max(clock):.1f}", middles[1], aim)
-    console.print(table)
-    console.print(f"The server's memory grew by {grown:.0f} MB, of which torch and plotly are a part.")
+        table.add(what, statistics.median(clock), max(clock), statistics.median(processor), AIMS.get(what))
+    report.note(f"The server's memory grew by {grown:.0f} MB, of which torch and plotly are a part.")
+    report.save()
 
 
 if __name__ == "__main__":

@@ -6,9 +6,7 @@ function that does nothing over as many calls, with as many in flight. By the cl
 disks and other processes; the two take turns. Then where the driver's own time goes, with simulations in its process.
 """
 
-import argparse
 import cProfile
-import os
 import pstats
 import statistics
 import tempfile
@@ -20,10 +18,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.record import Report, arguments
 from mrafno.run import Run
 from mrafno.simulation.child_process import close_children, simulate_in_child
 from mrafno.simulation.executors import InProcess, dask_executor, process_pool
@@ -96,10 +92,14 @@ def working(make: Callable[[], Executor], workers: int) -> Iterator[tuple[Execut
         yield executor, time.perf_counter() - start
 
 
-def table(console: Console, folder: Path, workers: int, queries: int, rounds: int) -> None:
-    found = Table(box=SIMPLE, title=f"Milliseconds per query, medians of {rounds} rounds of {queries}")
-    for heading in ("executor", "workers", "start, s", "driver", "its CPU", "bare call", "ratio"):
-        found.add_column(heading, justify="left" if heading == "executor" else "right", no_wrap=True)
+def table(report: Report, folder: Path, workers: int, queries: int, rounds: int) -> None:
+    found = report.table(
+        f"Milliseconds per query, medians of {rounds} rounds of {queries}",
+        {
+            "executor": "", "workers": "d", "start, s": ".1f", "driver": ".2f", "its CPU": ".2f", "bare call": ".3f",
+            "driver / bare call": ".1f",
+        },
+    )  # fmt: skip
     kinds: list[tuple[str, int, Callable[[], Executor]]] = [
         ("in-process", 1, InProcess),
         ("process pool", workers, partial(process_pool, workers)),
@@ -116,17 +116,14 @@ def table(console: Console, folder: Path, workers: int, queries: int, rounds: in
                     times.append(
                         (*driven(run, executor, number, queries, spool=number > 1), mapped(executor, number, queries))
                     )
-        ours, own, alone = (1e3 * statistics.median(column) for column in zip(*times, strict=True))
-        found.add_row(
-            name, str(number), f"{seconds:.1f}", f"{ours:.2f}", f"{own:.2f}", f"{alone:.3f}", f"{ours / alone:.1f}"
-        )
-    console.print(found)
-    console.print(
-        "Start: until all workers are there. Bare call: the same executor calls a function that does nothing."
-    )
+        columns = [list(column) for column in zip(*times, strict=True)]
+        ours, own, alone = (1e3 * statistics.median(column) for column in columns)
+        ratio = report.ratio(f"{name}, {number} workers: driver / bare call", columns[0], columns[2])
+        found.add(name, number, seconds, ours, own, alone, ratio.median)
+    report.note("Start: until all workers are there. Bare call: the same executor calls a function that does nothing.")
 
 
-def profile(console: Console, folder: Path, queries: int) -> None:
+def profile(report: Report, folder: Path, queries: int) -> None:
     """Shares of the driver's time where everything, spooling included, is done by one process."""
     profiler = cProfile.Profile()
     with made(folder / "profile", queries) as run:
@@ -134,17 +131,17 @@ def profile(console: Console, folder: Path, queries: int) -> None:
         seconds, _ = driven(run, InProcess(), 1, queries)
         profiler.disable()
     stats = pstats.Stats(profiler).stats  # type: ignore[attr-defined]
-    found = Table(box=SIMPLE, title=f"Where {1e3 * seconds:.2f} ms per query go, in one process and spooled, profiled")
-    for heading in ("part", "ms per query", "share"):
-        found.add_column(heading, justify="left" if heading == "part" else "right")
+    found = report.table(
+        f"Where {1e3 * seconds:.2f} ms per query go, in one process and spooled, profiled",
+        {"part": "", "ms per query": ".3f", "share": ".0%"},
+    )
     for name, (file, function) in PARTS.items():
         spent = sum(row[3] for key, row in stats.items() if key[0].endswith(file) and key[2] == function)
-        found.add_row(name, f"{1e3 * spent / queries:.3f}", f"{100 * spent / (seconds * queries):.0f} %")
-    console.print(found)
-    console.print("Parts overlap: ledger lines, arrays and spooling wait for fsync too.")
+        found.add(name, 1e3 * spent / queries, spent / (seconds * queries))
+    report.note("Parts overlap: ledger lines, arrays and spooling wait for fsync too.")
 
 
-def isolation(console: Console, folder: Path, simulations: int = 8) -> None:
+def isolation(report: Report, folder: Path, simulations: int = 8) -> None:
     """What a child process adds to a simulation: one that stays, and a new one each time."""
     found: dict[bool, float] = {}
     for fresh in (True, False):
@@ -157,25 +154,25 @@ def isolation(console: Console, folder: Path, simulations: int = 8) -> None:
                     close_children()
             close_children()
         found[fresh] = (time.perf_counter() - start) / simulations
-    console.print(
+    report.note(
         f"isolate, limit, memory: {1e3 * found[False]:.0f} ms a simulation with one child for {simulations}, "
         f"{1e3 * found[True]:.0f} ms with a new child for each: ratio {found[False] / found[True]:.2f}."
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = arguments(__doc__)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--queries", type=int, default=200, help="of each round (default: 200)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="on the disk to measure (default: the system's temporary folder)")
     options = parser.parse_args()
-    console = Console()
-    console.print(f"{os.cpu_count()} cores, {options.workers} workers of one thread each.")
+    report = Report("driver", "What a run's driver adds to a simulation", __doc__, options)
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        table(console, Path(name), options.workers, options.queries, options.rounds)
-        profile(console, Path(name), options.queries)
-        isolation(console, Path(name))
+        table(report, Path(name), options.workers, options.queries, options.rounds)
+        profile(report, Path(name), options.queries)
+        isolation(report, Path(name))
+    report.save()
 
 
 if __name__ == "__main__":

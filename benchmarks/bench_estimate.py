@@ -9,13 +9,13 @@ of the last error from half of the choices, and the share of values inside the 9
 ``--runs`` the folders of runs that exist are read instead.
 """
 
-import argparse
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.record import Report, arguments
 from benchmarks.regimes.problems import PROBLEMS
 from mrafno.analysis.forecast import LearningCurve
 from mrafno.run import Run, RunReader
@@ -55,11 +55,12 @@ def forecasts(state: RunState) -> list[Score]:
     return [(low <= error <= high, middle / error)]
 
 
-def show(what: str, scores: list[Score]) -> None:
+def show(report: Report, what: str, scores: list[Score]) -> None:
     """The share that was held, and the median ratio."""
     if scores:
         held, ratios = zip(*scores, strict=True)
-        print(f"{what}: {len(scores)}, interval held {np.mean(held):.2f}, median ratio {np.median(ratios):.2f}")
+        report.ratio(f"{what}: told / true", ratios, [1.0] * len(ratios))
+        report.note(f"{what}: {len(scores)}, interval held {np.mean(held):.2f}, median ratio {np.median(ratios):.2f}")
 
 
 def made(folder: Path, problem: str, method: str, seed: int, steps: int) -> None:
@@ -70,13 +71,14 @@ def made(folder: Path, problem: str, method: str, seed: int, steps: int) -> None
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("problems", nargs="*", default=list(PROBLEMS), help=f"of {', '.join(PROBLEMS)}")
     parser.add_argument("--methods", default="mra-auto", help="comma-separated")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--runs", type=Path, nargs="+", help="folders of runs with test examples")
     given = parser.parse_args()
+    report = Report("estimate", "How often a run is right about itself", __doc__, given)
     told: list[Score] = []
     foretold: list[Score] = []
     covered: list[float] = []
@@ -97,10 +99,13 @@ def main() -> None:
                     with tempfile.TemporaryDirectory() as folder:
                         made(Path(folder) / "run", name, method, seed, given.steps)
                         judge(Path(folder) / "run", f"{name} {method} {seed}")
-    show("estimates", told)
-    show("forecasts", foretold)
+    show(report, "estimates", told)
+    show(report, "forecasts", foretold)
     if covered:
-        print(f"90 % intervals from 20 examples on: {np.mean(covered):.2f} of the values, {min(covered):.2f} at least")
+        report.note(
+            f"90 % intervals from 20 examples on: {np.mean(covered):.2f} of the values, {min(covered):.2f} at least."
+        )
+    report.save()
 
 
 if __name__ == "__main__":

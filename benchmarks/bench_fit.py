@@ -8,7 +8,6 @@ Seeds differ in examples, initial weights and minibatches, and are the same for 
 the test inputs are those of any reported result.
 """
 
-import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from unittest import mock
 import numpy as np
 import torch
 
+from benchmarks.record import Report, arguments
 from mrafno.data.dataset import Dataset
 from mrafno.grids import Array, relative_l2
 from mrafno.surrogate import Ensemble
@@ -64,7 +64,7 @@ def fit(task: Task, data: Dataset, members: int, seed: int, changes: dict[str, s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("task")
     parser.add_argument("sizes", help="examples of each mesh, as 30,4")
     parser.add_argument("--variants", nargs="*", default=["bfloat16_share=0"])
@@ -82,8 +82,12 @@ def main() -> None:
         for seed in range(given.seeds)
     ]
     f, y = solved(task, given.test, TEST, task.levels - 1)
-    print(f"{given.task} {given.sizes}, {given.members} members: error by seed, mean, ratio to the first row, seconds")
-    first = 0.0
+    report = Report(f"fit-{given.task}-{given.sizes}", f"Training settings, {given.task}", __doc__, given)
+    table = report.table(
+        f"{given.task} {given.sizes}, {given.members} members, {given.test} test inputs",
+        {"variant": "", "errors by seed": "", "mean": ".4f", "by the first": ".3f", "processor s": ".1f"},
+    )
+    first: list[float] = []
     for variant in ("", *given.variants):
         errors, seconds = [], []
         for seed in range(given.seeds):
@@ -91,9 +95,12 @@ def main() -> None:
             errors.append(float(relative_l2(made.predict(f, check=False).mean, y).mean()))
             seconds.append(spent)
         mean = float(np.mean(errors))
-        first = first or mean
+        first = first or errors
+        if variant:
+            report.ratio(f"{variant}: error by that of the first row", errors, first)
         found = " ".join(f"{error:.4f}" for error in errors)
-        print(f"{variant or '-':36} {found}  {mean:.4f}  {mean / first:.3f}  {np.mean(seconds):.1f} s", flush=True)
+        table.add(variant or "-", found, mean, mean / float(np.mean(first)), float(np.mean(seconds)))
+    report.save()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ A wrong layout shifts or stretches the functions of one mesh against those of th
 examples of the fine mesh, after 40 coarse and 4 fine examples.
 """
 
-import argparse
 import tempfile
 import warnings
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.record import Report, arguments
 from mrafno import FunctionTask, Run
 from mrafno.grids import Array, Layout
 
@@ -85,18 +85,19 @@ def error(folder: Path, solver: str, layout: Layout, seed: int) -> float:
 
 def main() -> None:
     """A line for each solver."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=2)
     options = parser.parse_args()
-    print(f"{'solver':>10} {'right layout':>16} {'error':>7} {'wrong layout':>13} {'error':>7} {'ratio':>6}")
+    report = Report("layouts", "What a wrong layout costs", __doc__, options)
+    columns = {"solver": "", "right layout": "", "error": ".4f", "wrong layout": "", "its error": ".4f"}
+    table = report.table(f"Errors, geometric means of {options.seeds} seeds", columns)
     for solver, layouts in LAYOUTS.items():
         with tempfile.TemporaryDirectory() as folder:
             found = [[error(Path(folder), solver, one, seed) for seed in range(options.seeds)] for one in layouts]
         right, wrong = (float(np.exp(np.mean(np.log(one)))) for one in found)
-        print(
-            f"{solver:>10} {layouts[0]:>16} {right:>7.4f} {layouts[1]:>13} {wrong:>7.4f} {wrong / right:>6.2f}",
-            flush=True,
-        )
+        report.ratio(f"{solver}: error, wrong / right layout", found[1], found[0])
+        table.add(solver, layouts[0], right, layouts[1], wrong)
+    report.save()
 
 
 if __name__ == "__main__":

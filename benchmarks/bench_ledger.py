@@ -5,7 +5,6 @@ take turns, since a disk has its moods. Replay: a ledger is opened for reading; 
 json.loads, without and with a SHA-256 of each. Appends by the clock, replay in processor time.
 """
 
-import argparse
 import hashlib
 import json
 import os
@@ -16,10 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.record import Report, arguments
 from mrafno.storage.ledger import Ledger
 
 ARRAY = {"file": "arrays/q000012-output.npy", "sha256": "0" * 64, "shape": [1, 129], "dtype": "float64"}
@@ -36,7 +32,7 @@ def timed(work: Callable[[], object], clock: Callable[[], float] = time.perf_cou
     return clock() - start
 
 
-def appends(console: Console, folder: Path, count: int, rounds: int) -> None:
+def appends(report: Report, folder: Path, count: int, rounds: int) -> None:
     """Appends per second, in the median of rounds."""
     ours, bare = [], []
     with Ledger.create(folder / "appends") as ledger:
@@ -61,19 +57,19 @@ def appends(console: Console, folder: Path, count: int, rounds: int) -> None:
         with patch("os.fsync"):
             own = timed(record, time.process_time) / count
     fast, slow = (count / statistics.median(times) for times in (bare, ours))
-    console.print(
-        f"Appends, {rounds} rounds of {count}, medians: {slow:.0f} a second, bare write and fsync {fast:.0f} a second, "
-        f"ratio of times {fast / slow:.2f}. Without the disk an append takes {1e6 * own:.0f} µs."
+    report.ratio("appends: ours / bare write and fsync", ours, bare)
+    table = report.table(
+        f"Appends, medians of {rounds} rounds of {count}",
+        {"a second": ",.0f", "bare write and fsync, a second": ",.0f", "µs without the disk": ".0f"},
     )
+    table.add(slow, fast, 1e6 * own)
 
 
-def replay(console: Console, folder: Path, counts: list[int], repeat: int) -> None:
-    console.print(
-        f"Replay, the fastest of {repeat}, in seconds of processor time. Ratios: our time over the reference's."
+def replay(report: Report, folder: Path, counts: list[int], repeat: int) -> None:
+    table = report.table(
+        f"Replay, the fastest of {repeat}, in seconds of processor time",
+        {"events": ",d", "MB": ".1f", "ours": ".3f", "µs each": ".1f", "json": ".3f", "json + sha": ".3f"},
     )
-    table = Table(box=SIMPLE)
-    for heading in ("events", "MB", "ours", "µs each", "json", "ratio", "json + sha", "ratio"):
-        table.add_column(heading, justify="right", no_wrap=True)
     for count in counts:
         path = folder / f"replay-{count}"
         with patch("os.fsync"), Ledger.create(path) as ledger:  # the disk is not what is measured here
@@ -92,23 +88,23 @@ def replay(console: Console, folder: Path, counts: list[int], repeat: int) -> No
 
         works = (ours, parse, parse_and_check)
         rounds = [[timed(work, time.process_time) for work in works] for _ in range(repeat)]
-        times = [min(row) for row in zip(*rounds, strict=True)]
-        table.add_row(
-            f"{count}", f"{sum(map(len, lines)) / 1e6:.1f}", f"{times[0]:.3f}", f"{1e6 * times[0] / count:.1f}",
-            f"{times[1]:.3f}", f"{times[0] / times[1]:.2f}", f"{times[2]:.3f}", f"{times[0] / times[2]:.2f}",
-        )  # fmt: skip
-    console.print(table)
+        all_times = [list(row) for row in zip(*rounds, strict=True)]
+        times = [min(row) for row in all_times]
+        table.add(count, sum(map(len, lines)) / 1e6, times[0], 1e6 * times[0] / count, *times[1:])
+        for name, others in zip(("json", "json + sha"), all_times[1:], strict=True):
+            report.ratio(f"replay of {count:,} events: ours / {name}", all_times[0], others)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = arguments(__doc__)
     parser.add_argument("--repeat", type=int, default=5, help="rounds of each (default: 5)")
     parser.add_argument("--folder", type=Path, help="on the disk to measure (default: the system's temporary folder)")
     options = parser.parse_args()
-    console = Console()
+    report = Report("ledger", "Recording events", __doc__, options)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        appends(console, Path(folder), 200, options.repeat)
-        replay(console, Path(folder), [10_000, 100_000], options.repeat)
+        appends(report, Path(folder), 200, options.repeat)
+        replay(report, Path(folder), [10_000, 100_000], options.repeat)
+    report.save()
 
 
 if __name__ == "__main__":

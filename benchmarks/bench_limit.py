@@ -1,6 +1,6 @@
 """How much lower a run's error could be if it had chosen better: beside it what nobody can know before simulating.
 
-    python -m benchmarks.bench_limit [RUN] [--steps 100] [--iterations 8000] [--out FOLDER]
+    python -m benchmarks.bench_limit [RUN] [--steps 100] [--iterations 8000] [--keep FOLDER]
 
 RUN is the folder of a run of a task that ships, as long as it got; without it one of coreset-low is made. Beside it:
 
@@ -14,13 +14,13 @@ all coarse  these and the coarse solutions of all candidates that are left: no c
 Errors are on the run's test examples; those of the three are followed by the error on their coarse solutions.
 """
 
-import argparse
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.record import Report, arguments
 from mrafno.acquisition import Choice, Context, Coreset
 from mrafno.analysis.curves import Curve
 from mrafno.data.cache import solve_examples
@@ -68,17 +68,19 @@ def curve_of(run: Run) -> Curve:
     return curve
 
 
-def compare(run: Run, folder: Path, iterations: int) -> None:
+def compare(report: Report, run: Run, folder: Path, iterations: int) -> None:
     """Print the errors of a run and of what is beside it."""
     task, last = run.task, run.task.levels - 1
     pool = np.asarray(run.inputs.pool)
     coarse = solve_examples(task, pool, 0)
     ours, theirs = curve_of(run), knowing(run, folder, coarse)
-    print(f"{'cost':>8} {run.state.method:>14} {'knowing':>10} {'ratio':>7}")
+    table = report.table(
+        f"{task.name}: errors by cost", {"cost": ".0f", run.state.method: ".4f", "knowing": ".4f", "ratio": ".2f"}
+    )
     for cost, error in zip(ours.costs, ours.errors, strict=True):
         if theirs.costs[0] <= cost <= theirs.costs[-1]:
             best = float(np.exp(np.interp(cost, theirs.costs, np.log(theirs.errors))))
-            print(f"{cost:>8.0f} {error:>14.4f} {best:>10.4f} {best / error:>7.2f}", flush=True)
+            table.add(cost, error, best, best / error)
 
     used = sorted(run.state.used_rows("pool"))
     left = np.setdiff1d(np.arange(len(run.inputs.pool)), used)
@@ -90,6 +92,9 @@ def compare(run: Run, folder: Path, iterations: int) -> None:
     more = _joined(known[last], (rest[[worst]], fine[[worst]]))
     every = _joined(known[0], (task.restrict(rest, 0), coarse[left]))
     tests = solve_examples(task, run.inputs.test, 0)
+    table = report.table(
+        f"From scratch, {iterations} iterations", {"examples": "", "error": ".4f", "error on coarse": ".4f"}
+    )
     for name, pairs in (
         ("its own", known),
         ("one fine", [*known[:-1], more]),
@@ -98,7 +103,7 @@ def compare(run: Run, folder: Path, iterations: int) -> None:
         surrogate = get_surrogate("ensemble", task.domain, members=run.settings.members, seed=run.state.seed)
         surrogate.fit(Dataset.of(task.domain, pairs), iterations=iterations)
         there = relative_l2(surrogate.predict(task.restrict(run.inputs.test, 0), 0).mean, tests).mean()
-        print(f"{name:>10} {run.metrics(surrogate).relative_l2:>8.4f} {there:>8.4f}", flush=True)
+        table.add(name, float(run.metrics(surrogate).relative_l2), float(there))
 
 
 def _joined(some: tuple[Array, Array], others: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -107,19 +112,21 @@ def _joined(some: tuple[Array, Array], others: tuple[Array, Array]) -> tuple[Arr
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("run", nargs="?", type=Path)
     parser.add_argument("--steps", type=int, default=100, help="of the run that is made without RUN")
     parser.add_argument("--iterations", type=int, default=8000, help="of the fits from scratch")
-    parser.add_argument("--out", type=Path, help="where runs are kept that this makes")
+    parser.add_argument("--keep", type=Path, help="folder where the runs are kept that this makes")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = given.out or Path(temporary)
+        folder = given.keep or Path(temporary)
         if given.run is None:
             with Run.create(folder / "run", get_task("burgers"), "coreset-low") as run:
                 run.advance(steps=given.steps)
+        report = Report("limit", "How much better a choice could be", __doc__, given)
         with Run.open(given.run or folder / "run", write=False) as run:
-            compare(run, folder / "knowing", given.iterations)
+            compare(report, run, folder / "knowing", given.iterations)
+        report.save()
 
 
 if __name__ == "__main__":

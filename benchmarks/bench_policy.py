@@ -7,7 +7,6 @@ steps; ``darcy``, 25 steps with three members. One row per run: the error at its
 that were evaluated on the way, and processor time. Test inputs have a seed of their own, which no reported result uses.
 """
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from unittest import mock
 
 import numpy as np
 
+from benchmarks.record import Report, arguments
 from benchmarks.regimes.problems import cubic
 from mrafno.run import Run
 from mrafno.run.trainer import Trainer
@@ -73,16 +73,20 @@ def measure(task: str, variant: str, seed: int) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("tasks", nargs="*", default=list(TASKS), help=f"of {', '.join(TASKS)}")
     parser.add_argument("--variants", default=",".join(VARIANTS), help="comma-separated")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    print(f"{'task':>8} {'variant':<32} {'error':>8} {'mean':>8} {'seconds':>8}")
+    report = Report("policy", "Rules of the training policy", __doc__, given)
+    table = report.table(
+        "Errors and processor time", {"task": "", "variant": "", "error": ".4f", "mean": ".4f", "seconds": ".0f"}
+    )
     for task in given.tasks:
         for variant in given.variants.split(","):
             error, mean, seconds = measure(task, variant, given.seed)
-            print(f"{task:>8} {variant:<32} {error:>8.4f} {mean:>8.4f} {seconds:>8.0f}", flush=True)
+            table.add(task, variant, error, mean, seconds)
+    report.save()
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.record import Report, arguments
 from mrafno import FunctionTask, Run
 from mrafno.run.chooser import Chooser
 from mrafno.tasks import Burgers
@@ -80,22 +81,27 @@ def measure(path: Path, folder: Path) -> None:
     print(json.dumps(found))
 
 
-def memory_and_time(folder: Path, pools: tuple[int, ...]) -> None:
+def memory_and_time(report: Report, folder: Path, pools: tuple[int, ...]) -> None:
     """One line for each pool."""
-    print(f"{'pool':>8} {'file':>8} {'create':>9} {'first choice':>13} {'a choice':>9} {'peak memory':>12} {'run':>8}")
+    table = report.table(
+        "Processor seconds, and memory",
+        {
+            "pool": ",d", "file GB": ".2f", "create": ".1f", "first choice": ".1f", "a choice": ".2f",
+            "peak MiB": ",.0f", "run MB": ".0f",
+        },
+    )  # fmt: skip
     for n in pools:
         with tempfile.TemporaryDirectory(dir=folder) as place:
             path = draw(Path(place), n)
             command = [sys.executable, "-m", "benchmarks.bench_pool", "--measure", str(path), "--folder", place]
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            print(
-                f"{n:>8} {path.stat().st_size / 1e9:>6.2f}GB {found['created']:>8.1f}s {found['first']:>12.1f}s "
-                f"{found['choice']:>8.2f}s {found['peak'] / 2**20:>9.0f}MiB {found['disk'] / 1e6:>6.0f}MB",
-                flush=True,
-            )
+            table.add(
+                n, path.stat().st_size / 1e9, found["created"], found["first"], found["choice"],
+                found["peak"] / 2**20, found["disk"] / 1e6,
+            )  # fmt: skip
 
 
-def worth_of_a_part(folder: Path, draws: int, steps: int) -> None:
+def worth_of_a_part(report: Report, folder: Path, draws: int, steps: int) -> None:
     """What a choice from a part of 2,000 candidates has of the largest u-hat per cost of all of them.
 
     One run scores all of them. From its surrogate a choice is made from each of several random parts, whose u-hat is an
@@ -114,22 +120,27 @@ def worth_of_a_part(folder: Path, draws: int, steps: int) -> None:
         context = chooser(None, 0).context(surrogate, state)
         values = method.acquisition.score(context, []) / np.asarray(context.cost_weights)
         best, rows = values.max(), {int(row): i for i, row in enumerate(context.candidates)}
-        print(f"{'scored':>10} {'choices':>8} {'mean worth':>11} {'least':>7}   of the largest of all 2,000")
+        table = report.table(
+            "Worth of a choice, by the largest of all 2,000 candidates",
+            {"scored": "", "choices": "d", "mean worth": ".3f", "least": ".3f"},
+        )
         each = values.max(axis=1) / best
-        print(f"{'one':>10} {len(each):>8} {each.mean():>11.3f} {each.min():>7.3f}   (a random candidate)", flush=True)
+        table.add("one at random", len(each), float(each.mean()), float(each.min()))
         for scored in (50, 200, 500, 1000):
             found = []
             for seed in range(draws):
                 [(choice, _)] = chooser(scored, seed).choose(surrogate, state, 1)
                 found.append(values[rows[choice.candidate], choice.level] / best)
-            print(f"{scored:>10} {draws:>8} {np.mean(found):>11.3f} {min(found):>7.3f}", flush=True)
+            table.add(str(scored), draws, float(np.mean(found)), float(min(found)))
 
 
-def part_and_whole(folder: Path, seeds: int, steps: int) -> None:
+def part_and_whole(report: Report, folder: Path, seeds: int, steps: int) -> None:
     """Errors at equal numbers of steps of runs that score 200 or 500 of 2,000 candidates, or all of them."""
     task = Burgers(resolutions=(17, 65), viscosity=0.02)
     settings: dict[str, Any] = {"pool": 2000, "initial": 4, "test": 100, "evaluate": steps // 3}
-    print(f"{'method':>10} {'scored':>7} {'seed':>5}  error against cost")
+    table = report.table(
+        "Errors of runs that score a part, or all", {"method": "", "scored": "", "seed": "", "cost: error": ""}
+    )
     for method in ("mra-auto", "mra-uhat"):
         for scored in (200, 500, None):
             ends = []
@@ -141,19 +152,16 @@ def part_and_whole(folder: Path, seeds: int, steps: int) -> None:
                 assert curve is not None, "there are test examples"
                 ends.append(curve.errors[-1])
                 pairs = "  ".join(f"{c:.0f}: {e:.4f}" for c, e in zip(curve.costs, curve.errors, strict=True))
-                print(f"{method:>10} {scored or 'all':>7} {seed:>5}  {pairs}", flush=True)
+                table.add(method, str(scored or "all"), str(seed), pairs)
                 shutil.rmtree(place)
             mean = float(np.exp(np.mean(np.log(ends))))
             spread = float(np.exp(np.std(np.log(ends)))) - 1
-            print(
-                f"{method:>10} {scored or 'all':>7}  mean {mean:.4f}, from seed to seed {100 * spread:.0f} %",
-                flush=True,
-            )
+            table.add(method, str(scored or "all"), "mean", f"{mean:.4f}, from seed to seed {100 * spread:.0f} %")
 
 
 def main() -> None:
     """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--pools", type=int, nargs="+", default=POOLS)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="where the files are made")
     parser.add_argument("--part", action="store_true")
@@ -165,14 +173,16 @@ def main() -> None:
     words = parser.parse_args()
     if words.measure is not None:
         measure(words.measure, words.folder)
-    elif words.part:
-        with tempfile.TemporaryDirectory(dir=words.folder) as place:
-            worth_of_a_part(Path(place), words.draws, steps=10)
-    elif words.runs:
-        with tempfile.TemporaryDirectory(dir=words.folder) as place:
-            part_and_whole(Path(place), words.seeds, words.steps)
-    else:
-        memory_and_time(words.folder, tuple(words.pools))
+        return
+    report = Report("pool" + "-part" * words.part + "-runs" * words.runs, "Large pools", __doc__, words)
+    with tempfile.TemporaryDirectory(dir=words.folder) as place:
+        if words.part:
+            worth_of_a_part(report, Path(place), words.draws, steps=10)
+        elif words.runs:
+            part_and_whole(report, Path(place), words.seeds, words.steps)
+        else:
+            memory_and_time(report, Path(place), tuple(words.pools))
+    report.save()
 
 
 if __name__ == "__main__":

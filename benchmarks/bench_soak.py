@@ -7,7 +7,6 @@ the memory of the process, the files and bytes of the run's directory, and how l
 A longer run, of 20,000 steps, is asked and told without fits, and opened.
 """
 
-import argparse
 import resource
 import statistics
 import subprocess
@@ -19,10 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.record import Report, arguments
 from mrafno.acquisition.base import Choice
 from mrafno.run import Run
 from mrafno.tasks import FunctionTask
@@ -100,15 +97,19 @@ class StepTimes:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = arguments(__doc__)
     parser.add_argument("--steps", type=int, nargs="+", default=[100, 1000, 10_000])
     parser.add_argument("--folder", type=Path, help="on the disk to measure (default: the system's temporary folder)")
     parser.add_argument("--told", type=int, default=20_000, help="steps of the run that is only opened")
     options = parser.parse_args()
-    console = Console()
-    table = Table(box=SIMPLE)
-    for heading in ("steps", "ms/step", "CPU ms/step", "memory, MB", "files", "MB", "open, s", "CPU s"):
-        table.add_column(heading, justify="right")
+    report = Report("soak", "A long run", __doc__, options)
+    table = report.table(
+        "A run that goes on",
+        {
+            "steps": ",d", "ms/step": ".1f", "CPU ms/step": ".1f", "memory, MB": ".0f", "files": "d", "MB": ".1f",
+            "open, s": ".2f", "CPU s": ".2f",
+        },
+    )  # fmt: skip
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder, times = Path(name) / "run", StepTimes()
         made(folder, max(options.steps)).close()
@@ -118,18 +119,15 @@ def main() -> None:
             files = [path for path in folder.rglob("*") if path.is_file()]
             clock, processor = times.recent()
             opening, own = opened(folder)
-            table.add_row(
-                f"{steps:,}", f"{clock:.1f}", f"{processor:.1f}",
-                f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f}", str(len(files)),
-                f"{sum(path.stat().st_size for path in files) / 1e6:.1f}", f"{opening:.2f}", f"{own:.2f}",
-            )  # fmt: skip
+            memory, size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, sum(p.stat().st_size for p in files)
+            table.add(steps, clock, processor, memory / 1024, len(files), size / 1e6, opening, own)
         told(Path(name) / "told", options.told)
         seconds = [opened(Path(name) / "told") for _ in range(3)]
-    console.print(table)
     clock, processor = min(seconds)
-    console.print(
-        f"{options.told:,} steps, asked and told: opened in {clock:.2f} s, {processor:.2f} s of processor time"
+    report.note(
+        f"{options.told:,} steps, asked and told: opened in {clock:.2f} s, {processor:.2f} s of processor time."
     )
+    report.save()
 
 
 if __name__ == "__main__":

@@ -7,11 +7,10 @@ mesh and are measured there on 200 others: the mean error, its tenth and ninetie
 rank correlation of the members' relative disagreement with the error.
 """
 
-import argparse
-
 import numpy as np
 from scipy.stats import spearmanr
 
+from benchmarks.record import Report, arguments
 from mrafno.data.cache import solve_examples
 from mrafno.data.dataset import Dataset
 from mrafno.grids import Array, relative_l2
@@ -31,12 +30,16 @@ def disagreement(prediction: Prediction) -> Array:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=["burgers", "diffusion", "darcy", "navier-stokes"])
     parser.add_argument("--examples", type=int, default=60)
     parser.add_argument("--seed", type=int, default=400)
     given = parser.parse_args()
-    print(f"{'task':>14} {'mean':>7} {'p10':>7} {'p90':>7} {'p90/p10':>8} {'correlation':>12}")
+    report = Report("spread", "How much there is to choose", __doc__, given)
+    table = report.table(
+        f"Errors after {given.examples} coarse examples",
+        {"task": "", "mean": ".4f", "p10": ".4f", "p90": ".4f", "p90 / p10": ".1f", "correlation": ".2f"},
+    )
     for name in given.tasks:
         task = get_task(name)
         sets = []
@@ -50,7 +53,8 @@ def main() -> None:
         error = relative_l2(prediction.mean, sets[1][1])
         low, high = np.quantile(error, [0.1, 0.9])
         known = spearmanr(disagreement(prediction), error).statistic
-        print(f"{name:>14} {error.mean():>7.4f} {low:>7.4f} {high:>7.4f} {high / low:>8.1f} {known:>12.2f}", flush=True)
+        table.add(name, *map(float, (error.mean(), low, high, high / low, known)))
+    report.save()
 
 
 if __name__ == "__main__":

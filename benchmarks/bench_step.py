@@ -7,7 +7,6 @@ processor time, the median of several steps, so other work on the machine matter
 product of two square matrices in the same precision.
 """
 
-import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -16,10 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks.record import Report, arguments
 from mrafno.data.dataset import Dataset, Normaliser
 from mrafno.surrogate import Ensemble
 from mrafno.surrogate.operator.fno import MemberFNO
@@ -114,7 +112,7 @@ def rows(tasks: list[str], count: int, **options: Any) -> Iterator[tuple[str, fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("tasks", nargs="*", default=list(TASKS))
     parser.add_argument("--batch", type=int, help="examples per step (default: the preset's)")
     parser.add_argument("--members", type=int, default=5)
@@ -124,24 +122,28 @@ def main() -> None:
     torch.set_num_threads(1)
     kinds = [*KINDS, "sums and others"]
     best = peak(torch.bfloat16 if given.bfloat16 else torch.float32)
-    table = Table(title=f"A training step, {given.members} members, peak {best / 1e9:.0f} GFLOP/s")
-    for heading in ("", "ms", *kinds, "Python", "GFLOP", "GFLOP/s of products", "of a step"):
-        table.add_column(heading, justify="right" if heading else "left")
+    precision = "bfloat16" if given.bfloat16 else "float32"
+    report = Report("step-" + precision, f"Where the time of a training step goes, {precision}", __doc__, given)
+    numbers = dict.fromkeys((*kinds, "Python"), ".1f")
+    table = report.table(
+        f"Milliseconds of a training step, {given.members} members, {precision}; peak {best / 1e9:.0f} GFLOP/s",
+        {"task": "", "ms": ".0f", **numbers, "GFLOP": ".2f", "GFLOP/s of products": ".0f", "step of peak": ".0%"},
+    )
     for task, whole, spent in rows(
         given.tasks, given.count, batch=given.batch, members=given.members, bfloat16=given.bfloat16
     ):
         shares = [spent.seconds[kind] / given.count for kind in kinds]
         operations = spent.operations / given.count
-        table.add_row(
+        table.add(
             task,
-            f"{1e3 * whole:.0f}",
-            *[f"{1e3 * share:.1f}" for share in shares],
-            f"{1e3 * max(0.0, whole - sum(shares)):.1f}",
-            f"{operations / 1e9:.2f}",
-            f"{operations / shares[0] / 1e9:.0f}",
-            f"{operations / whole / best:.0%} of peak",
+            1e3 * whole,
+            *[1e3 * share for share in shares],
+            1e3 * max(0.0, whole - sum(shares)),
+            operations / 1e9,
+            operations / shares[0] / 1e9,
+            operations / whole / best,
         )
-    Console(width=160).print(table)
+    report.save()
 
 
 if __name__ == "__main__":

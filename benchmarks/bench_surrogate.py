@@ -24,17 +24,16 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor
 
+from benchmarks.record import Report, arguments
 from mrafno.data.dataset import Dataset, Normaliser
 from mrafno.grids import Domain, Grid
 from mrafno.surrogate import Ensemble
@@ -243,34 +242,34 @@ def in_a_process(threads: int, *arguments: object) -> Any:
     return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
 
 
-def throughput(names: list[str], rounds: int, seconds: float, threads: int) -> Iterator[Table]:
+def throughput(report: Report, names: list[str], rounds: int, seconds: float, threads: int) -> None:
+    """A table and ratios for each case."""
     for name in names:
         case = CASES[name]
-        table = Table(
-            title=f"Training, {case.title}, {MEMBERS} members, {threads} threads",
-            caption=f"largest difference of a prediction to plain's: {Bench(case).difference():.0e}",
-        )
-        for heading in ("", "examples/s", "ours is", "target", "products", "peak MB", "training MB"):
-            table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
-        best: dict[str, dict[str, float]] = {}
+        found: dict[str, list[dict[str, float]]] = {}
         for _ in range(rounds):
             for contestant in (*OURS, "neuraloperator", "bare", "plain"):
-                result = in_a_process(threads, name, contestant, seconds)
-                if result and result["rate"] > best.get(contestant, {"rate": 0})["rate"]:
-                    best[contestant] = result
+                if result := in_a_process(threads, name, contestant, seconds):
+                    found.setdefault(contestant, []).append(result)
+        table = report.table(
+            f"Training, {case.title}, {MEMBERS} members, {threads} threads",
+            {
+                "network": "", "examples/s": ",.0f", "ours is, times": ".1f", "target": "g", "products": ".0%",
+                "with products alone, times": ".1f", "peak MB": ".0f", "training MB": ".0f",
+            },
+        )  # fmt: skip
+        best = {contestant: max(results, key=lambda one: one["rate"]) for contestant, results in found.items()}
         for contestant, result in best.items():
-            ratio, target = best.get("ours", result)["rate"] / result["rate"], case.targets.get(contestant)
-            share = result["products"]
-            table.add_row(
-                contestant,
-                f"{result['rate']:.0f}",
-                "" if contestant == "ours" else f"{ratio:.1f} x",
-                "" if target is None else f"{target:g} x",
-                f"{share:.0%}" if contestant in OURS else f"{ratio / best['ours']['products']:.1f} x",
-                f"{result['peak']:.0f}",
-                f"{result['training']:.0f}",
-            )
-        yield table
+            ratio, own = best.get("ours", result)["rate"] / result["rate"], contestant in OURS
+            table.add(
+                contestant, result["rate"], None if contestant == "ours" else ratio, case.targets.get(contestant),
+                result["products"] if own else None, None if own else ratio / best["ours"]["products"],
+                result["peak"], result["training"],
+            )  # fmt: skip
+            if contestant != "ours":
+                rates = [[one["rate"] for one in found[which]] for which in ("ours", contestant)]
+                report.ratio(f"{name}: examples per second, ours / {contestant}", *rates)
+        report.note(f"{name}: the largest difference of a prediction to plain's is {Bench(case).difference():.0e}.")
 
 
 # Products or fast transforms.
@@ -322,22 +321,21 @@ def best_factor(rows: list[dict[str, float]]) -> tuple[float, float]:
     return (best + above[0]) / 2 if above else best, math.exp(loss(best)) - 1
 
 
-def transform_tables(rows: list[dict[str, float]]) -> Iterator[Table]:
+def transform_tables(report: Report, rows: list[dict[str, float]]) -> None:
     for dim in (1, 2):
         mine = [row for row in rows if row["dim"] == dim]
-        table = Table(title=f"Fast transform's time by that of a product, convolution and gradient, {dim}D")
-        table.add_column("points", justify="right")
         modes = sorted({int(row["k"]) for row in mine})
-        for k in modes:
-            table.add_column(f"{k} modes", justify="right")
+        table = report.table(
+            f"Fast transform's time by that of a product, convolution and gradient, {dim}D",
+            {"points": "d", **{f"{k} modes": ".2f" for k in modes}},
+        )
         for n in sorted({int(row["n"]) for row in mine}):
-            found = {row["k"]: f"{row['fast'] / row['product']:.2f}" for row in mine if row["n"] == n}
-            table.add_row(str(n), *[found.get(k, "") for k in modes])
-        yield table
+            found = {row["k"]: row["fast"] / row["product"] for row in mine if row["n"] == n}
+            table.add(n, *[found.get(k) for k in modes])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = arguments(__doc__)
     parser.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES), help="default: all")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each; the fastest counts (default: 3)")
     parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement, about (default: 4)")
@@ -349,15 +347,14 @@ def main() -> None:
         work = given.worker
         print(json.dumps(transforms() if work == ["transforms"] else worker(work[0], work[1], float(work[2]))))
         return
-    console = Console()
-    for table in throughput(given.cases, given.rounds, given.seconds, given.threads):
-        console.print(table)
+    report = Report("surrogate", "Training throughput", __doc__, given)
+    throughput(report, given.cases, given.rounds, given.seconds, given.threads)
     if not given.skip_transforms:
         rows = in_a_process(given.threads, "transforms")
-        for table in transform_tables(rows):
-            console.print(table)
+        transform_tables(report, rows)
         factor, cost = best_factor(rows)
-        console.print(f"FFT_FACTOR: best {factor:.2g} (costs {cost:.1%} over the best choice), now {FFT_FACTOR:g}")
+        report.note(f"FFT_FACTOR: best {factor:.2g} (costs {cost:.1%} over the best choice), now {FFT_FACTOR:g}.")
+    report.save()
 
 
 if __name__ == "__main__":

@@ -8,16 +8,14 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core, for ours and for the reference
 
-import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.record import Report, arguments
 from mrafno.grids import Array
 from mrafno.tasks import Burgers, Darcy, Diffusion, NavierStokes
 from mrafno.tasks.base import generators
@@ -76,22 +74,27 @@ def milliseconds(solve: Callable[[Array], Array], inputs: Array) -> tuple[float,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--repeat", type=int, default=3, help="batches per problem; the fastest counts (default: 3)")
-    repeat = parser.parse_args().repeat
-    table = Table(title=f"Solves on the finest mesh, per solve in a batch of {BATCH}, one core")
-    for heading in ("problem", "ms", "target", "plain ms", "ratio", "difference"):
-        table.add_column(heading, justify="left" if heading == "problem" else "right", no_wrap=True)
+    parser = arguments(__doc__)
+    parser.add_argument("--repeat", type=int, default=3, help="batches per problem (default: 3)")
+    given = parser.parse_args()
+    report = Report("tasks", "Solvers of the built-in problems", __doc__, given)
+    table = report.table(
+        f"Solves on the finest mesh, per solve in a batch of {BATCH}, one core",
+        {"problem": "", "ms": ".1f", "target": "g", "plain ms": ".0f", "plain / ours": ".1f", "difference": ".0e"},
+    )
     for case in cases():
         case.ours(case.inputs[:1])  # tables and transform plans are made once
-        ours, outputs = min((milliseconds(case.ours, case.inputs) for _ in range(repeat)), key=lambda pair: pair[0])
-        plain, expected = milliseconds(case.plain, case.inputs[: case.plain_solves])
+        ours: list[float] = []
+        plain: list[float] = []
+        for _ in range(given.repeat):
+            time_ours, outputs = milliseconds(case.ours, case.inputs)
+            time_plain, expected = milliseconds(case.plain, case.inputs[: case.plain_solves])
+            ours, plain = [*ours, time_ours], [*plain, time_plain]
         got = outputs[: case.plain_solves].reshape(expected.shape)
         difference = float(np.linalg.norm(got - expected) / np.linalg.norm(expected))
-        table.add_row(
-            case.name, f"{ours:.1f}", f"{case.target:g}", f"{plain:.0f}", f"{plain / ours:.1f}", f"{difference:.0e}"
-        )
-    Console().print(table)
+        ratio = report.ratio(f"{case.name}: plain / ours", plain, ours)
+        table.add(case.name, min(ours), case.target, min(plain), ratio.median, difference)
+    report.save()
 
 
 if __name__ == "__main__":
