@@ -12,6 +12,7 @@ import pytest
 
 from mrafno.errors import FailuresError, RunError, SimulationError
 from mrafno.run import Run
+from mrafno.run.trainer import Trainer
 from mrafno.simulation import spool as simulations_on_disk
 from mrafno.simulation.executors import InProcess, process_pool
 from mrafno.simulation.worker import simulate
@@ -269,10 +270,50 @@ def test_asynchronous_runs_keep_so_many_under_way(tmp_path, workers):
         # Nothing was chosen, or measured, before all first examples were there.
         first = min(q.asked for q in queries)
         assert all(q.answered <= first for q in run.state.queries.values() if q.kind != "pool")
-        assert measured(run) == [0, 2, 4, 6, 8, 9]
+        # A measurement waits for the fit that is going on, and more may be observed by then.
+        steps = measured(run)
+        assert steps == sorted(set(steps))
+        assert (steps[0], steps[-1]) == (0, 9)
+        assert all(any(due <= step < due + 2 + workers for step in steps) for due in (2, 4, 6, 8))
         for step in run.state.as_json()["steps"]:
             cost = {e.step: e.cost for e in run.state.evaluations}.get(step["step"])
             assert cost is None or cost == step["accumulated_cost"]
+
+
+def test_asynchronous_runs_go_on_while_the_surrogate_is_trained(tmp_path, monkeypatch):
+    fit, meanwhile = Trainer._fit, []
+
+    def slow(self, surrogate, ids, kind, watch):
+        if watch is not None and self.meanwhile is not None:
+            before = self.state.step
+            for _ in range(15):
+                time.sleep(0.02)
+                watch(0.0, math.nan, math.nan)
+            meanwhile.append(self.state.step - before)
+        return fit(self, surrogate, ids, kind, watch)
+
+    monkeypatch.setattr(Trainer, "_fit", slow)
+    executor = Counting()
+    with runs.ready(tmp_path / "run") as run:
+        assert run.advance(total_steps=9, executor=executor, workers=2, asynchronous=True).reason == "finished 9 steps"
+        # Both workers were given something to do again.
+        assert max(meanwhile) >= 3
+        assert executor.most == 2
+        queries = run.state.of_kind("pool")
+        assert len({q.row for q in queries}) == len(queries) == 9
+        # What came during a fit is trained on by a later one.
+        assert sorted(run.state.trained_on) == sorted(q.id for q in run.state.queries.values() if q.kind != "test")
+        weights = runs.weights(run)
+    monkeypatch.undo()
+    shutil.rmtree(tmp_path / "run" / "surrogate")
+    with Run.open(tmp_path / "run") as run:
+        assert runs.weights(run) == weights
+
+
+def test_asynchronous_runs_in_this_process_wait_for_the_fit(tmp_path, whole):
+    with runs.ready(tmp_path / "run") as run:
+        run.advance(total_steps=6, asynchronous=True)
+        assert runs.decisions(run.state) == whole[0]
 
 
 def test_asynchronous_runs_never_exceed_the_budget(tmp_path):

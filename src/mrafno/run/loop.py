@@ -1,7 +1,8 @@
 """The loop: ask, simulate, record, train, evaluate, until steps, budget, target, pool or failures end it.
 
 Synchronous runs wait for a whole batch before they train, so that what they ask does not depend on the order in which
-results arrive. Asynchronous ones ask again whenever a worker is free, knowing what is still running.
+results arrive. Asynchronous ones ask again whenever a worker is free, knowing what is still running; they go on doing
+so while the surrogate is trained, choosing by the one before.
 """
 
 import contextlib
@@ -47,8 +48,9 @@ def silent(phase: str, done: float | None = None) -> None:
     del phase, done
 
 
-#: Asks for n queries within the budget of the goals, and reports progress of training to a watcher.
-Ask = Callable[[int, Goals, Watcher], list[Query]]
+#: Asks for n queries within the budget of the goals. It trains first if that is due, and reports progress to a watcher;
+#: without one it does not train.
+Ask = Callable[[int, Goals, Watcher | None], list[Query]]
 
 
 class Loop:
@@ -134,7 +136,10 @@ class Loop:
             self.watch("simulating")
             while scheduler.running() and (not free or len(scheduler.running()) >= free or not self._can_ask()):
                 self._take_result(scheduler)
-            if reason := self._ended():
+            if free:
+                self._take_finished(scheduler)
+            step = self.state.step
+            if reason := self._ended(scheduler):
                 if scheduler.running():
                     self._take_result(scheduler)
                     continue
@@ -143,6 +148,8 @@ class Loop:
             for query in queries:
                 self._submit(scheduler, query)
             if not queries and not scheduler.running():
+                if self.state.step != step:
+                    continue  # the last results came while the surrogate was trained
                 return self._exhausted()
             if not queries:
                 self._take_result(scheduler)
@@ -162,7 +169,8 @@ class Loop:
             return []
         if not self.session.missing_setup():
             self.watch("choosing")
-        return self.ask(n, self.goals, self.watch)
+        # An asynchronous run has trained where it goes on with other queries meanwhile.
+        return self.ask(n, self.goals, None if self.options.asynchronous else self.watch)
 
     def _can_ask(self) -> bool:
         """Whether queries can be asked while others run: nothing is chosen before the first examples are observed."""
@@ -171,7 +179,7 @@ class Loop:
     def _setup_running(self) -> bool:
         return any(q.kind != "pool" for q in self.state.running)
 
-    def _ended(self) -> str | None:
+    def _ended(self, scheduler: Scheduler) -> str | None:
         """Train on what was observed, evaluate if it is time, and return a reason if that is the end."""
         if self.session.missing_setup() or self._setup_running():
             return None
@@ -179,7 +187,7 @@ class Loop:
             return None  # see _exhausted
         step, steps = self.state.step, self.goals.steps
         over = steps is not None and step >= steps
-        self._train_and_evaluate(last=over)
+        self._train_and_evaluate(last=over, scheduler=scheduler)
         if over:
             return f"finished {step} step{'s' * (step != 1)}"
         if self._target_reached():
@@ -194,9 +202,27 @@ class Loop:
         target, bound = self.goals.target, self.state.bound
         return target is not None and bound is not None and bound <= target
 
-    def _train_and_evaluate(self, *, last: bool) -> None:
+    def _train_and_evaluate(self, *, last: bool, scheduler: Scheduler | None = None) -> None:
+        """Train and evaluate if it is time; workers of ``scheduler`` are kept busy in an asynchronous run."""
         self.recorder.warn("costs", mismatch(self.state))
-        self.trainer.train_and_evaluate_if_due(lambda done, *_: self.watch("training", done), last=last)
+        keep = self.options.asynchronous and not last and scheduler is not None and not scheduler.in_process
+        busy = scheduler if keep else None
+
+        def watch(done: float, *_: float) -> None:
+            if busy is not None:
+                self._keep_busy(busy)
+            self.watch("training", done)
+
+        self.trainer.train_and_evaluate_if_due(watch, last=last)
+
+    def _keep_busy(self, scheduler: Scheduler) -> None:
+        """Record what has finished, and give free workers something to do, while a fit is going on."""
+        self._take_finished(scheduler)
+        if self.trainer.meanwhile is None or self.session.missing_setup() or self._target_reached():
+            return
+        wanted = self._wanted(self.options.workers, len(scheduler.running()))
+        for query in self.ask(wanted, self.goals, None) if wanted else ():
+            self._submit(scheduler, query)
 
     def _exhausted(self) -> str:
         missing, budget = self.session.missing_setup(), self.goals.budget
@@ -266,16 +292,21 @@ class Loop:
         if self._here:
             self._take_result(scheduler)
 
-    def _take_result(self, scheduler: Scheduler) -> None:
-        """Record the next result."""
-        observation = scheduler.next()
+    def _take_finished(self, scheduler: Scheduler) -> None:
+        """Record the results that are there."""
+        while self._take_result(scheduler, timeout=0):
+            pass
+
+    def _take_result(self, scheduler: Scheduler, timeout: float | None = None) -> bool:
+        """Record the next result; False if there is none after ``timeout`` seconds."""
+        observation = scheduler.next(timeout)
         if observation is not None:
             # Ended before it is recorded: a driver that is killed while it records was not ended by the simulation.
             self._attempts.end(observation.id)
         self._warn(scheduler)
         self.session.take_in()
         if observation is None:
-            return
+            return False
         if self.state.queries[observation.id].status not in OPEN:
             self._answered_meanwhile(observation)
         elif observation.output is not None:
@@ -291,6 +322,7 @@ class Loop:
         if observation.reason is not None:
             self._failures.append(observation.reason)
         self._check_failure_rate()
+        return True
 
     def _warn(self, scheduler: Scheduler) -> None:
         """Record what was heard of the workers, and a disk of this machine that is nearly full."""

@@ -195,6 +195,7 @@ class Run(Known):
         budget: float | None = None,
         count: Count = "total",
         watch: "Watch | None" = None,
+        train: bool = True,
     ) -> list[Query]:
         """The next simulations to run, at most n (the run's batch by default); recorded before they are returned.
 
@@ -206,13 +207,15 @@ class Run(Known):
             budget: what this run may cost, what was spent already included; it is never exceeded.
             count: what the budget covers: ``total``, ``training`` or ``chosen``, see :mod:`mrafno.run.spending`.
             watch: called with the progress of training.
+            train: False to choose by the last fit in any case; while a fit is going on, that is the one before.
         """
         check_count(count)
 
         def choose(n: int, left: float | None) -> list[tuple[Choice, dict[str, Any]]]:
-            self.trainer.train_and_evaluate_if_due(watch)
+            if train or not self.state.trainings:
+                self.trainer.train_and_evaluate_if_due(watch)
             started = time.perf_counter()
-            chosen = self.chooser.choose(self.trainer.surrogate, self.state, n, left)
+            chosen = self.chooser.choose(self.trainer.meanwhile or self.trainer.surrogate, self.state, n, left)
             seconds = (time.perf_counter() - started) / max(len(chosen), 1)
             return [(choice, {**details, "seconds": seconds}) for choice, details in chosen]
 
@@ -258,8 +261,6 @@ class Run(Known):
             self._chooser = Chooser(*parts, folder=self.path if self.writes else None)
         return self._chooser
 
-    # Training.
-
     def train(self, kind: "FitKind | None" = None, watch: "Watch | None" = None) -> Training | None:
         """Train on the observations since the last fit; see :meth:`mrafno.run.trainer.Trainer.train`."""
         return self.trainer.train(kind, watch)
@@ -279,8 +280,6 @@ class Run(Known):
     def examples(self) -> "Dataset":
         """All examples that the surrogate was trained on."""
         return self.trainer.examples()
-
-    # Advancing.
 
     def plan(
         self,
@@ -361,9 +360,10 @@ class Run(Known):
     def _now(self) -> dict[str, Any]:
         return {**figures(self.state), **row(self.trainer.ahead)}
 
-    def ask_for_loop(self, n: int, goals: Goals, watch: Watcher) -> list[Query]:
-        """Ask as :meth:`ask` does, and report the progress of training to the watcher of a loop."""
-        return self.ask(n, budget=goals.budget, count=goals.count, watch=lambda done, *_: watch("training", done))
+    def ask_for_loop(self, n: int, goals: Goals, watch: Watcher | None) -> list[Query]:
+        """Ask as :meth:`ask` does, and report training to the watcher of a loop; without one nothing is trained."""
+        how: dict[str, Any] = {"train": False} if watch is None else {"watch": lambda done, *_: watch("training", done)}
+        return self.ask(n, budget=goals.budget, count=goals.count, **how)
 
     # Keeping and showing.
 

@@ -72,6 +72,9 @@ class Trainer:
         self._unsaved = 0.0
         #: The fit that is about to start or going on, for whoever watches.
         self.ahead: FitAhead | None = None
+        #: The surrogate as it was before the fit on new observations that is going on: others may choose by it
+        #: meanwhile. None while there is no such fit, and during the first one.
+        self.meanwhile: Surrogate | None = None
         #: An earlier surrogate that predicts in place of the last one; None if it is not in memory.
         self._best: Surrogate | None = None
         self._checkpoints = Checkpoints(
@@ -120,7 +123,11 @@ class Trainer:
         before = copy.copy(self.best) if self.state.trainings else None
         started = time.perf_counter()
         try:
-            fit = self._fit(surrogate, ids, kind, watch)
+            self.meanwhile = copy.copy(surrogate) if self.state.trainings else None
+            try:
+                fit = self._fit(surrogate, ids, kind, watch)
+            finally:
+                self.meanwhile = None
             worse = before is not None and self._is_worse(surrogate, before, ids)
             seconds = time.perf_counter() - started
             spreads = self.estimator.spreads(surrogate, self.state)

@@ -121,6 +121,11 @@ class Scheduler:
         """Whether every simulation runs in a child process."""
         return self._isolate
 
+    @property
+    def in_process(self) -> bool:
+        """Whether a simulation has finished when it is submitted."""
+        return isinstance(self._executor, InProcess)
+
     def isolate(self) -> None:
         """Simulate in child processes from now on."""
         self._isolate = True

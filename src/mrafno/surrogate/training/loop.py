@@ -22,9 +22,9 @@ DIVERGED = 1e4
 _MAX_RESTARTS = 5
 #: Steps between two checks of the losses, which are also the steps at which progress is reported.
 _LOOK = 25
-#: Progress is reported once more after this step, or after so many seconds if steps are slow: the time since the first
-#: step tells how long the fit will take.
-_EARLY, _EARLY_SECONDS = 4, 1.0
+#: Progress is reported once more after this step: the time since the first step tells how long the fit will take. And
+#: whenever so many seconds have passed without a report, because results of simulations are taken meanwhile.
+_EARLY, _REPORT_SECONDS = 4, 0.2
 
 
 @dataclass
@@ -56,14 +56,15 @@ def train(
     """Minimise the sum of an objective's members in place.
 
     Args:
-        watch: called with the step and the losses whenever losses are checked, and once within a second or two.
+        watch: called with the step and the losses whenever losses are checked, and several times a second if steps are
+            not slower than that.
         restart: ``restart(member, times)`` initialises a member that has diverged; without it divergence is an error.
         after_step: called after every step.
     """
     history = History()
     restarts = 0
     limits: list[float] = []
-    began, early = 0.0, watch is not None
+    reported = 0.0
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     with steady_memory():
         for step in range(settings.iterations):
@@ -76,13 +77,10 @@ def train(
             optimiser.step()
             if after_step:
                 after_step(step)
-            if not step:
-                began = time.monotonic()
-            elif watch and early and (step == _EARLY or time.monotonic() - began > _EARLY_SECONDS):
-                early = False
-                if step + 1 < settings.iterations:
-                    watch(step, losses.tolist())
             if step % _LOOK and step + 1 < settings.iterations:
+                if watch and (step == _EARLY or time.monotonic() - reported > _REPORT_SECONDS):
+                    watch(step, losses.tolist())
+                    reported = time.monotonic()
                 continue
             values = losses.tolist()
             limits = limits or [DIVERGED * (1 + abs(value)) if math.isfinite(value) else DIVERGED for value in values]
@@ -103,6 +101,7 @@ def train(
             history.losses.append(values)
             if watch:
                 watch(step, values)
+                reported = time.monotonic()
     return history
 
 
