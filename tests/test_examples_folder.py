@@ -149,9 +149,11 @@ def test_gallery(tmp_path, name, begins):
 
 
 def test_demo(tmp_path):
-    """A budget of five coarse solves; the second call finds everything done."""
+    """A budget of five coarse solves beside the first examples; the second call finds everything done."""
     for _ in range(2):
-        said = run("demo.py", "--out", str(tmp_path), "--budget", "5", "--iterations", "3")
+        said = run("demo.py", "--out", str(tmp_path), "--budget", "97.4", "--iterations", "3")
+    assert re.search(r"mra-auto: 15 coarse and 2 fine solves, relative error \d", said)
+    assert "forecast half-way: none yet" in said
     assert (tmp_path / "report.html").resolve().as_uri() in said
     assert "mra-auto" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert (tmp_path / "run.html").exists()
