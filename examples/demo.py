@@ -76,8 +76,8 @@ def main() -> int:
     if not advance(folders, arguments.budget, arguments.iterations):
         return 1
     page = arguments.out / "report.html"
-    write_report(folders, page)
-    write_report([folders[0]], arguments.out / "run.html")
+    write_report(folders, page, count="training")
+    write_report([folders[0]], arguments.out / "run.html", count="training")
     for method, folder in zip(METHODS, folders, strict=True):
         with Run.open(folder) as run:
             coarse, fine = run.state.counts(2, "told")
