@@ -21,38 +21,20 @@ import numpy as np
 import torch
 
 from benchmarks.record import Report, Table, arguments
-from mrafno import FunctionTask
-from mrafno.grids import Array
+from benchmarks.waiting import problem, task_of
 from mrafno.run import Run
 from mrafno.simulation.executors import dask_executor, process_pool
-from mrafno.tasks import Burgers
 
 #: Seconds of a simulation by those of a fit, and the share of ideal that was to be reached.
 TIMES: dict[float, float | None] = {10.0: 0.9, 1.0: 0.7, 0.1: None}
-SHAPES = ((17,), (65,))
-SETTINGS: dict[str, Any] = {"test": 0, "initial": (30, 4)}
-
-
-def problem() -> Burgers:
-    """A quick one."""
-    return Burgers(resolutions=SHAPES, viscosity=0.02)
-
-
-class Waiting:
-    """Solves it after so many seconds."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def __call__(self, f: Array, level: int) -> Array:
-        time.sleep(self.seconds)
-        return np.asarray(problem().solve(f[None], level)[0])
-
-
-def task_of(seconds: float) -> FunctionTask:
-    """The problem with simulations that wait."""
-    costs = problem().costs
-    return FunctionTask(Waiting(seconds), problem().sample(400, seed=0), SHAPES, costs, name="waiting")
+#: Small networks and short fits, so that simulations of ten fits do not take minutes.
+SETTINGS: dict[str, Any] = {
+    "test": 0,
+    "initial": (30, 4),
+    "members": 2,
+    "network": {"width": 24, "hidden": 32},
+    "training": {"iterations": 150},
+}
 
 
 class Times:
@@ -71,11 +53,13 @@ class Times:
         self.fits.append(training.seconds)
 
 
-def advanced(seconds: float, steps: int, seed: int, **how: Any) -> tuple[float, Times]:
+def advanced(
+    seconds: float, steps: int, seed: int, settings: dict[str, Any] | None = None, **how: Any
+) -> tuple[float, Times]:
     """Seconds until the last of so many simulations is told, and the times of the run."""
     times, task = Times(), task_of(seconds)
     with tempfile.TemporaryDirectory() as folder:
-        with Run.create(Path(folder) / "run", task, seed=seed, **SETTINGS) as run:
+        with Run.create(Path(folder) / "run", task, seed=seed, **{**SETTINGS, **(settings or {})}) as run:
             for query in run.ask(1000):
                 run.tell(query.id, problem().solve(query.f[None], query.level)[0])
             run.train()
@@ -91,7 +75,7 @@ def warmed(make: Callable[[], Executor], workers: int) -> Executor:
     f = problem().restrict(problem().sample(1), 0)
     futures: list[Future[Any]] = []
     for _ in range(4 * workers):
-        futures.append(executor.submit(problem().solve, f, 0))
+        futures.append(executor.submit(task_of(0.0).solve, f, 0))
         # It keeps a worker busy for a moment, so that others get the next call.
         futures.append(executor.submit(time.sleep, 0.1))
     for future in futures:
@@ -102,22 +86,20 @@ def warmed(make: Callable[[], Executor], workers: int) -> Executor:
 def measure(table: Table, report: Report, fit: float, workers: int, given: Any) -> None:
     """Add the rows of a number of workers."""
     kind = "Dask" if given.dask else "pool"
-    for times, aim in TIMES.items():
-        seconds, steps = times * fit, given.rounds * workers
-        make = partial(dask_executor, workers=workers) if given.dask else partial(process_pool, workers)
-        how: dict[str, Any] = {"workers": workers}
-        if given.synchronous:
-            how = {}
-        with warmed(make, workers) as executor:
-            spent, found = advanced(
-                seconds, steps, given.seed, executor=executor, asynchronous=not given.synchronous, **how
-            )
-        ideal = given.rounds * seconds
-        report.ratio(f"{kind}, {workers} workers, simulations of {times:g} fits: ideal / measured", [ideal], [spent])
-        table.add(
-            kind, workers, times, seconds, steps, steps * seconds, ideal, spent, steps * seconds / spent, ideal / spent,
-            aim, len(found.fits), float(np.mean(found.fits)),
-        )  # fmt: skip
+    make = partial(dask_executor, workers=workers) if given.dask else partial(process_pool, workers)
+    how: dict[str, Any] = {} if given.synchronous else {"workers": workers, "asynchronous": True}
+    changes = {"batch": workers} if given.synchronous else {}
+    with warmed(make, workers) as executor:
+        for times, aim in TIMES.items():
+            seconds, steps = times * fit, given.rounds * workers
+            spent, found = advanced(seconds, steps, given.seed, changes, executor=executor, **how)
+            ideal = given.rounds * seconds
+            name = f"{kind}, {workers} workers, simulations of {times:g} fits"
+            report.ratio(f"{name}: ideal / measured", [ideal], [spent])
+            table.add(
+                kind, workers, times, seconds, steps, steps * seconds, ideal, spent, steps * seconds / spent,
+                ideal / spent, aim, len(found.fits), float(np.mean(found.fits)),
+            )  # fmt: skip
 
 
 def main() -> None:
