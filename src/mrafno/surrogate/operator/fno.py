@@ -327,12 +327,13 @@ def _split(values: Tensor, sizes: list[int], axis: int) -> Sequence[Tensor]:
 
 def _masked(v: Tensor, mask: Tensor, blocks: Sequence[_Block]) -> Tensor:
     """Values ``(M, N, C)`` times a mask ``(M, B or 1, C)`` of the channels of each function."""
-    parts = _functions(v, blocks)
-    shares = [sum(block.sizes) for block in blocks]
-    masks = [mask] * len(blocks) if mask.shape[1] == 1 else _split(mask, shares, 1)
+    if mask.shape[1] == 1:
+        return v * mask  # of all functions; torch.export would refuse to reshape products of a symbolic size
     masked = [
         (part * one.view(len(one), *[1] * (part.ndim - 3), *one.shape[1:])).flatten(1, -2)
-        for part, one in zip(parts, masks, strict=True)
+        for part, one in zip(
+            _functions(v, blocks), _split(mask, [sum(block.sizes) for block in blocks], 1), strict=True
+        )
     ]
     return masked[0] if len(masked) == 1 else torch.cat(masked, dim=1)
 
