@@ -164,7 +164,7 @@ def test_a_step_of_the_network_equals_torchs_adamw():
 
 def test_a_local_correction_decays_more_the_fewer_examples_inform_it():
     settings = TrainingSettings(correction_decay=2.56, weight_decay=0.01, rate=1e-3)
-    assert [correction_decay(n, settings) for n in (0, 1, 2, 4, 20)] == pytest.approx([2.56, 2.56, 2.56, 0.01, 2.56e-8])
+    assert [correction_decay(n, settings) for n in (0, 1, 2, 4, 20)] == pytest.approx([2.56, 2.56, 2.56, 1.28, 0.256])
     # A step lowers a weight by at most half.
     assert correction_decay(2, TrainingSettings(correction_decay=1e9, rate=0.01)) == pytest.approx(50.0)
 
@@ -186,7 +186,7 @@ def test_each_correction_is_a_group_with_its_own_decay():
     ).initialise(range(2))
     settings = TrainingSettings(correction_decay=2.56, weight_decay=0.01, rate=1e-3)
     groups = adam(network, settings, (9, 2, 2)).param_groups
-    assert [group["weight_decay"] for group in groups] == pytest.approx([0.01, 0.01 + 0.01, 0.01 + 2.56])
+    assert [group["weight_decay"] for group in groups] == pytest.approx([0.01, 0.01 + 1.28, 0.01 + 2.56])
     assert [len(group["params"]) for group in groups[1:]] == [6, 6]
     held = [id(parameter) for group in groups for parameter in group["params"]]
     assert sorted(held) == sorted(id(parameter) for parameter in network.parameters())

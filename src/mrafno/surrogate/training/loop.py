@@ -129,8 +129,8 @@ def adam(network: MemberFNO, settings: TrainingSettings, sizes: Sequence[int]) -
 
 
 def correction_decay(examples: int, settings: TrainingSettings) -> float:
-    """Weight decay of a local correction: that for two examples, which falls by the eighth power of their number.
+    """Weight decay of a local correction: that for two examples, which falls like one over their number.
 
     A step lowers a weight by at most half of itself.
     """
-    return min(settings.correction_decay * (2 / max(examples, 2)) ** 8, 0.5 / settings.rate)
+    return min(settings.correction_decay * 2 / max(examples, 2), 0.5 / settings.rate)

@@ -20,8 +20,8 @@ class TrainingSettings:
         rate: largest learning rate of Adam.
         schedule: ``onecycle`` (up, then down to zero), ``cosine`` (down to zero), ``constant``.
         weight_decay: decoupled weight decay.
-        correction_decay: weight decay of the local correction to a level with two examples; it falls by the eighth
-            power of their number. Without it two examples are fitted closely, and others are wrong.
+        correction_decay: weight decay of the local correction to a level with two examples; it falls like one
+            over their number. Without it two examples are fitted closely, and others are wrong.
         level_embedding_scale: scale of the initial level embeddings in a fit from scratch, from 0, where all levels
             start with the same prediction, to 1, where each level has random weights of its own.
         points: a grid with more than twice as many points per axis is trained on strided subsets of about this many;
@@ -40,7 +40,7 @@ class TrainingSettings:
     rate: float = 4e-3
     schedule: Schedule = "onecycle"
     weight_decay: float = 1e-2
-    correction_decay: float = 20.0
+    correction_decay: float = 1.0
     points: int = 0
     early_points: int = 0
     early_share: float = 0.0
