@@ -25,7 +25,7 @@ OLDEST_STAMP := $(OLDEST_VENV)/.torch-$(TORCH)
 # Two test processes, one thread each: more would fight over the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup examples-solvers bench-layouts bench-pool bench-quick bench-check bench-check-save bench-page bench-paper bench-scaling bench-parallel bench-alternatives bench-estimate bench-regimes reliability test-properties test-slurm bench-soak test-torch-oldest browser bench-limit bench-spread bench-step bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction bench-3d test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator gallery screenshots accessibility release-check wheel clean
+.PHONY: bench-from-nothing help setup examples-solvers bench-layouts bench-pool bench-quick bench-check bench-check-save bench-page bench-paper bench-scaling bench-parallel bench-alternatives bench-estimate bench-regimes reliability test-properties test-slurm bench-soak test-torch-oldest browser bench-limit bench-spread bench-step bench-dashboard demo demo-tasks picture docs bench-ledger bench-driver bench-warm bench-local-correction bench-3d test test-slow lint bench bench-tasks bench-surrogate bench-acquisition test-neuraloperator gallery screenshots accessibility release-check wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -163,6 +163,9 @@ bench-estimate: $(STAMP)  ## how often runs are right about their own error
 
 bench-regimes: $(STAMP)  ## methods on small problems of every kind, three seeds: a day on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.regimes
+
+bench-from-nothing: $(STAMP)  ## burgers, darcy and diffusion from nothing, three seeds
+	for task in burgers darcy diffusion; do OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_from_nothing $$task || exit 1; done
 
 bench-spread: $(STAMP)
 	OMP_NUM_THREADS=2 $(BIN)/python -m benchmarks.bench_spread

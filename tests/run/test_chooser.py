@@ -11,6 +11,7 @@ import torch
 from mrafno.acquisition import (
     Choice,
     LargestClusterMaxDist,
+    Typical,
     annealed_cost,
     draw_targets,
     gram,
@@ -227,8 +228,8 @@ def test_random_choice_does_not_depend_on_what_was_learnt(tmp_path):
 # The mesh with most to give.
 
 
-def test_auto_asks_the_level_with_the_largest_gain_and_in_it_the_input_that_lcmd_takes(tmp_path):
-    lcmd = LargestClusterMaxDist(relative=True)
+def test_auto_asks_the_level_with_the_largest_gain_and_in_it_the_input_of_the_level(tmp_path):
+    lcmd, typical = LargestClusterMaxDist("low", relative=True), Typical()
     with runs.ready(tmp_path / "run", "mra-auto", members=4) as run:
         for _ in range(8):
             [query] = run.ask(1)
@@ -239,7 +240,7 @@ def test_auto_asks_the_level_with_the_largest_gain_and_in_it_the_input_that_lcmd
             assert query.level == int(np.argmax(gains))
             waiting = [Choice(q.row, q.level) for q in run.state.not_trained_on if q.id != query.id]
             rest = np.setdiff1d(np.arange(12), [q.row for q in run.state.of_kind("pool", "told")])
-            scores = lcmd.score(context.restricted(rest), waiting)
+            scores = (typical if query.level else lcmd).score(context.restricted(rest), waiting)
             assert query.candidate == rest[int(np.argmax(scores[:, query.level]))]
             runs.answer(run, [query])
 

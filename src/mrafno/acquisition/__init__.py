@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mrafno.acquisition.level_errors import LevelErrors, Share
     from mrafno.acquisition.mesh_rule import MultilevelGain
     from mrafno.acquisition.selection import select
+    from mrafno.acquisition.typical import ByLevel, Typical
     from mrafno.acquisition.utilities import (
         PoolGrams,
         draw_targets,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Acquisition",
+    "ByLevel",
     "Choice",
     "Context",
     "Coreset",
@@ -46,6 +48,7 @@ __all__ = [
     "PredictiveVariance",
     "RandomChoice",
     "Share",
+    "Typical",
     "annealed_cost",
     "decay",
     "draw_targets",
@@ -70,6 +73,7 @@ _MODULES = {
     "level_errors": ("LevelErrors", "Share"),
     "mesh_rule": ("MultilevelGain",),
     "selection": ("select",),
+    "typical": ("ByLevel", "Typical"),
     "informative": ("Information", "PredictiveVariance"),
     "utilities": ("PoolGrams", "draw_targets", "pool_grams", "predictive_variance", "u", "u_hat"),
 }

@@ -10,12 +10,12 @@ mr-dropout    u-hat                none             yes       as mra-uhat, with 
 random-\*     random               none             no        any input with the same probability
 coreset-\*    coreset              none             no        the input farthest from those already used
 lcmd-\*       lcmd                 none             no        the input farthest from those used where most are far
-mra-auto      lcmd                 multilevel gain  no        first the mesh with the largest gain per cost
+mra-auto      by level             multilevel gain  no        first the mesh with the largest gain per cost
 ============  ===================  ===============  ========  ======================================================
 
 ``*`` is ``low`` (the coarsest mesh), ``high`` (the finest) or ``mix`` (all). Those above LCMD are of Li et al. (2024).
-``mra-auto`` has no rate to tune, see :mod:`mrafno.acquisition.mesh_rule`; its distances are relative to predicted
-outputs. A method of one's own is one more
+``mra-auto`` has no rate to tune, see :mod:`mrafno.acquisition.mesh_rule`; on the coarsest mesh its input is that of
+LCMD, with distances relative to predicted outputs, and on finer ones a typical input. A method of one's own is one more
 such object:
 
 .. code-block:: python
@@ -31,6 +31,7 @@ from mrafno.acquisition.base import Acquisition, MeshRule
 from mrafno.acquisition.baselines import Coreset, LargestClusterMaxDist, RandomChoice
 from mrafno.acquisition.informative import Information, PredictiveVariance
 from mrafno.acquisition.mesh_rule import MultilevelGain
+from mrafno.acquisition.typical import ByLevel, Typical
 from mrafno.errors import AcquisitionError, RunError, hint
 from mrafno.run.settings import RunSettings
 from mrafno.surrogate.options import Inference
@@ -122,7 +123,11 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(name="mra-u", acquisition=Information("own"), divide_by_cost=True),
         Method(name="mra-uhat", acquisition=Information("all"), divide_by_cost=True),
-        Method(name="mra-auto", acquisition=LargestClusterMaxDist(relative=True), mesh_rule=MultilevelGain()),
+        Method(
+            name="mra-auto",
+            acquisition=ByLevel(LargestClusterMaxDist("low", relative=True), Typical()),
+            mesh_rule=MultilevelGain(),
+        ),
         Method(name="mr-predvar", acquisition=PredictiveVariance(), divide_by_cost=True),
         Method(name="mr-dropout", acquisition=Information("all"), surrogate="dropout", divide_by_cost=True),
         Method(name="random-low", acquisition=RandomChoice("low")),
