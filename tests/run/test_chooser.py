@@ -278,3 +278,32 @@ def test_gram_matrices_are_kept_until_the_surrogate_learns(tmp_path, monkeypatch
             runs.answer(run, run.ask(1))
         assert 1 < len(run.state.trainings) < 5
         assert made == list(range(1, len(run.state.trainings) + 1))
+
+
+def test_choices_in_advance_are_those_of_later_calls(tmp_path, monkeypatch):
+    with runs.ready(tmp_path / "run", alpha=0.0) as run:
+        calls, choose = [], run.chooser.choose
+        monkeypatch.setattr(run.chooser, "choose", lambda *given: calls.append(given[2]) or choose(*given))
+
+        def ask(n):
+            """What is asked for, and what would have been without choices in advance."""
+            expected = [choice for choice, _ in choose(run.trainer.surrogate, run.state, n)]
+            run.trainer.meanwhile = run.trainer.surrogate  # as if a fit were going on
+            asked = run.ask(n, train=False)
+            run.trainer.meanwhile = None
+            assert [(query.candidate, query.level) for query in asked] == [tuple(choice) for choice in expected]
+            return asked
+
+        first = [*ask(1), *ask(2)]
+        assert len(calls) == 1  # the second call had its choices in advance
+        run.abandon(first[0].id, "its candidate was not simulated")
+        ask(1)
+        assert len(calls) == 2  # what the others rested on has changed
+        run.train("update")
+        run.tell(first[1].id, run.task.solve(first[1].f[None], first[1].level)[0])
+        run.train("update")
+        ask(1)
+        assert len(calls) == 3
+        run.trainer.meanwhile = run.trainer.surrogate
+        run.ask(1, train=False, budget=1e9)
+        assert calls[-1] == 1  # a budget is kept choice by choice

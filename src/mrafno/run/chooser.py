@@ -24,6 +24,9 @@ from mrafno.surrogate.prediction import Prediction
 from mrafno.tasks.base import Task
 from mrafno.tasks.rows import Rows
 
+#: Choices that are made in advance while a fit is going on.
+_AHEAD = 8
+
 
 class Chooser:
     """Chooses for one task, method and settings; it keeps the pool on the scoring grid.
@@ -48,6 +51,24 @@ class Chooser:
         self._screened: tuple[tuple[int, int], Screen] | None = None
         self._grams: tuple[int, PoolGrams] | None = None
         self._past = Past(len(inputs.pool))
+        self._ahead: tuple[int, list[Choice], list[tuple[Choice, dict[str, Any]]]] | None = None
+
+    def choose_next(
+        self, surrogate: Surrogate, state: RunState, n: int, budget: float | None = None
+    ) -> list[tuple[Choice, dict[str, Any]]]:
+        """As :meth:`choose`, while a fit is going on: more will be asked for, so without a budget some more are kept.
+
+        One more choice of a batch takes little beside the first one, and it is what a later call would choose: each is
+        the best given all before it. What is kept is used while the fit and all that is pending are as they were.
+        """
+        if budget is not None:
+            return self.choose(surrogate, state, n, budget)
+        fits, pending, kept = self._ahead or (-1, [], [])
+        if fits != surrogate.fits or set(state.queries.pending) != set(pending) or len(kept) < n:
+            pending, kept = state.queries.pending, self.choose(surrogate, state, n + _AHEAD)
+        given, left = kept[:n], kept[n:]
+        self._ahead = surrogate.fits, [*pending, *[choice for choice, _ in given]], left
+        return given
 
     def choose(
         self, surrogate: Surrogate, state: RunState, n: int, budget: float | None = None

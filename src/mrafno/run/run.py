@@ -159,8 +159,6 @@ class Run(Known):
             raise
         return run
 
-    # What it is.
-
     @property
     def path(self) -> Path:
         """The run's directory."""
@@ -215,7 +213,9 @@ class Run(Known):
             if train or not self.state.trainings:
                 self.trainer.train_and_evaluate_if_due(watch)
             started = time.perf_counter()
-            chosen = self.chooser.choose(self.trainer.meanwhile or self.trainer.surrogate, self.state, n, left)
+            before = self.trainer.meanwhile  # while a fit is going on
+            make = self.chooser.choose_next if before else self.chooser.choose
+            chosen = make(before or self.trainer.surrogate, self.state, n, left)
             seconds = (time.perf_counter() - started) / max(len(chosen), 1)
             return [(choice, {**details, "seconds": seconds}) for choice, details in chosen]
 
