@@ -103,7 +103,7 @@ def solving(number: int) -> Iterator[Pair]:
 
 
 @contextmanager
-def reading(count: int = 8_000) -> Iterator[Pair]:
+def reading(count: int = 20_000) -> Iterator[Pair]:
     """Parsing lines of a ledger and their checksums, and opening it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
