@@ -128,3 +128,16 @@ def test_random_keeps_to_the_budget():
 def test_bad_input(call, words):
     with pytest.raises(AcquisitionError, match=words):
         call()
+
+
+def test_features_of_candidates_are_computed_once_for_all_choices_of_a_batch():
+    features, used, seen = features_of(30), [(0, 0), (1, 2)], []
+
+    def counted(rows, level):
+        seen.extend((int(row), level) for row in rows if row > 1)
+        return on_finest_grid(features)(rows, level)
+
+    found = select(coreset(counted, used), n=4, remaining=range(2, 30))
+    assert found == brute_force(features, used, LEVELS["mix"], range(2, 30), 4)
+    again = [pair for pair in set(seen) if seen.count(pair) > 1]
+    assert len(again) <= 4  # a chosen one is computed once more, as one of the used

@@ -34,6 +34,8 @@ class NearestUsed:
     name: str
     block_size: int
     _found: dict[int, tuple[Indices, list[Choice], Distances]] = field(default_factory=dict)
+    #: Features of candidates at each level, where they take little of what a block may.
+    _kept: dict[int, tuple[Indices, Array]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, context: Context, name: str, block_size: int) -> "NearestUsed":
@@ -92,6 +94,11 @@ class NearestUsed:
 
     def _blocks(self, context: Context, rows: Indices, level: int) -> Iterator[tuple[slice, Array]]:
         """Flat features of some inputs at a time, with their place among ``rows``."""
+        known, features = self._kept.get(level, (None, None))
+        if known is not None and features is not None and np.isin(rows, known).all():
+            yield slice(0, len(rows)), features[np.searchsorted(known, rows)]
+            return
+        parts: list[Array] = []
         start, size = 0, 1  # the first input tells how large the others are
         while start < len(rows):
             part = slice(start, start + size)
@@ -100,4 +107,8 @@ class NearestUsed:
             if not np.isfinite(flat).all():
                 raise AcquisitionError(f"{self.name}: features at level {level} have NaN or infinite values.")
             yield part, flat
+            if rows is context.candidates and len(rows) * flat.shape[1] <= self.block_size // 4:
+                parts.append(flat)
             start, size = start + size, max(1, self.block_size // flat.shape[1])
+        if parts:
+            self._kept[level] = rows.copy(), np.concatenate(parts)
