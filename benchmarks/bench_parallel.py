@@ -107,6 +107,7 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--workers", default="1,2,4,8,16")
     parser.add_argument("--rounds", type=int, default=8, help="simulations of each worker (default: 8)")
+    parser.add_argument("--fit", type=float, help="seconds of a fit (default: they are measured)")
     parser.add_argument("--dask", action="store_true", help="Dask instead of a pool of processes")
     parser.add_argument("--synchronous", action="store_true", help="batches of as many as there are workers")
     parser.add_argument("--seed", type=int, default=0)
@@ -122,11 +123,13 @@ def main() -> None:
             "a fit": ".2f", "sim. / fit there": ".1f",
         },
     )  # fmt: skip
-    _, alone = advanced(0.0, 24, given.seed)
-    fit = float(np.mean(alone.fits[:-1]))
+    fit = given.fit
+    if fit is None:
+        _, alone = advanced(0.0, 24, given.seed)
+        fit = float(np.mean(alone.fits[:-1]))
+        report.note(f"Without waiting a fit of such a run takes {fit:.2f} s in the mean of {len(alone.fits) - 1}.")
     for workers in map(int, given.workers.split(",")):
         measure(table, report, fit, workers, given)
-    report.note(f"Without waiting a fit of such a run takes {fit:.2f} s in the mean of {len(alone.fits) - 1}.")
     report.save()
 
 
