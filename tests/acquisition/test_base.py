@@ -104,3 +104,26 @@ def test_scores_of_a_wrong_shape_are_refused(shape):
 def test_gains_that_are_not_one_number_per_level_are_refused(gains):
     with pytest.raises(AcquisitionError, match=r"mesh rule 'rule': gains returned .* one number for each of 3 levels"):
         scorer(Ones(), context_of(range(3)), Rule(gains))(np.arange(3), [])
+
+
+def test_a_mesh_rule_decides_before_inputs_are_scored():
+    """So that scores of other levels need not be computed."""
+    asked = []
+
+    class Asks:
+        name = "asks"
+
+        def score(self, context, chosen):
+            asked.append(context.only)
+            return np.zeros((len(context.candidates), context.levels))
+
+    class Finest:
+        name = "finest"
+
+        def gains(self, context, chosen):
+            return [0.0, 0.0, 1.0]
+
+    context = context_of(range(4))
+    assert [choice.level for choice in select(scorer(Asks(), context, Finest()), n=2, remaining=range(4))] == [2, 2]
+    select(scorer(Asks(), context), n=1, remaining=range(4))
+    assert asked == [2, 2, None]

@@ -92,6 +92,8 @@ class Context:
         level_errors: what each level contributes to the error, after every fit that measured it, in order.
         budget: what may still be spent, None for no limit.
         targets: candidates that mean information averages over; None for those that remain.
+        only: the level to score, where a mesh rule has decided; None for all levels. Scores of others need not be
+            computed then.
         available: which candidates can be simulated on which level, ``(pool, levels)``; None if all can. Scores of
             others count as minus infinity.
     """
@@ -109,6 +111,7 @@ class Context:
     level_errors: Sequence[LevelErrors] = ()
     budget: float | None = None
     targets: Indices | None = None
+    only: int | None = None
     available: NDArray[np.bool_] | None = None
     predictor: "Callable[[Indices, int], Prediction] | None" = field(default=None, repr=False)
     feature_map: Callable[[Indices, int], Array] | None = field(default=None, repr=False)
@@ -154,9 +157,9 @@ class Context:
             raise AcquisitionError("context: there are no Gram matrices.")
         return self.pool_grams()
 
-    def restricted(self, candidates: Indices) -> "Context":
-        """The same with other candidates to score."""
-        return replace(self, candidates=candidates)
+    def restricted(self, candidates: Indices, only: int | None = None) -> "Context":
+        """The same with other candidates to score, on one level only if one is given."""
+        return replace(self, candidates=candidates, only=only)
 
     def once(self, key: object, compute: Callable[[], Any]) -> Any:
         """A value that is computed once per batch of choices and then kept, by any hashable key."""
@@ -183,25 +186,26 @@ def scorer(acquisition: Acquisition, context: Context, mesh_rule: MeshRule | Non
     def score(remaining: Indices, chosen: Sequence[Choice]) -> Array:
         nonlocal pending
         pending = len(chosen) if pending is None else pending
-        here = context.restricted(remaining)
-        scores = np.array(acquisition.score(here, chosen), dtype=np.float64)
+        available = None if context.available is None else context.available[remaining]
+        level = None
+        if mesh_rule is not None:
+            gains = _affordable(_gains(mesh_rule, context.restricted(remaining), chosen), context, chosen[pending:])
+            if available is not None:
+                left = available.any(axis=0)
+                if (gains[left] == -np.inf).all():  # the rule wants levels of which nothing is left
+                    gains = _affordable(np.zeros(context.levels), context, chosen[pending:])
+                gains = np.where(left, gains, -np.inf)
+            level = int(np.argmax(gains))
+        scores = np.array(acquisition.score(context.restricted(remaining, level), chosen), dtype=np.float64)
         if scores.shape != (len(remaining), context.levels):
             raise AcquisitionError(
                 f"acquisition {acquisition.name!r}: score returned shape {scores.shape}, expected "
                 f"{(len(remaining), context.levels)} (candidates, levels)."
             )
-        available = None if context.available is None else context.available[remaining]
         if available is not None:
             scores[~available] = -np.inf
-        if mesh_rule is None:
-            return scores
-        gains = _affordable(_gains(mesh_rule, here, chosen), context, chosen[pending:])
-        if available is not None:
-            left = available.any(axis=0)
-            if (gains[left] == -np.inf).all():  # the rule wants levels of which nothing is left
-                gains = _affordable(np.zeros(context.levels), context, chosen[pending:])
-            gains = np.where(left, gains, -np.inf)
-        scores[:, np.arange(context.levels) != int(np.argmax(gains))] = -np.inf
+        if level is not None:
+            scores[:, np.arange(context.levels) != level] = -np.inf
         return scores
 
     return score

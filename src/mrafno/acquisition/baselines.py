@@ -15,11 +15,12 @@ from mrafno.grids import Array
 Levels = Literal["low", "high", "mix"]
 
 
-def allowed_levels(levels: Levels, count: int) -> list[int]:
-    """The levels, of ``count``, that a name stands for."""
+def allowed_levels(levels: Levels, count: int, only: int | None = None) -> list[int]:
+    """The levels, of ``count``, that a name stands for; of these only one if it is given."""
     if levels not in get_args(Levels):
         raise AcquisitionError(f"levels: unknown name {levels!r}. Choose one of {', '.join(get_args(Levels))}.")
-    return {"low": [0], "high": [count - 1], "mix": list(range(count))}[levels]
+    named = {"low": [0], "high": [count - 1], "mix": list(range(count))}[levels]
+    return [level for level in named if only in (None, level)]
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Coreset:
         """Scores ``(candidates, levels)``."""
         nearest = NearestUsed.of(context, self.name, self.block_size)
         scores = np.full((len(context.candidates), context.levels), -np.inf)
-        for level in allowed_levels(self.levels, context.levels):
+        for level in allowed_levels(self.levels, context.levels, context.only):
             scores[:, level] = np.sqrt(nearest.distances(context, level, chosen).squared)
         return scores
 
@@ -93,7 +94,7 @@ class LargestClusterMaxDist:
         """Scores ``(candidates, levels)``: positive in the worst covered region only."""
         nearest = NearestUsed.of(context, self.name, self.block_size)
         scores = np.full((len(context.candidates), context.levels), -np.inf)
-        for level in allowed_levels(self.levels, context.levels):
+        for level in allowed_levels(self.levels, context.levels, context.only):
             found = nearest.distances(context, level, chosen)
             squared = found.squared / predicted_sizes(context, level) ** 2 if self.relative else found.squared
             distance = np.sqrt(squared)

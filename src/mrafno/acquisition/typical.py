@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from mrafno.acquisition.base import Acquisition, Choice, Context, Indices
 from mrafno.acquisition.baselines import Levels, allowed_levels, predicted_sizes
@@ -37,7 +36,7 @@ class Typical:
     def score(self, context: Context, chosen: Sequence[Choice]) -> Array:
         """Scores ``(candidates, levels)``."""
         scores = np.full((len(context.candidates), context.levels), -np.inf)
-        for level in allowed_levels(self.levels, context.levels):
+        for level in allowed_levels(self.levels, context.levels, context.only):
             if len(scores):
                 scores[:, level] = self._lowered(context, level, chosen)
         return scores
@@ -47,7 +46,7 @@ class Typical:
             rows = context.candidates
             drawn = context.generator(4).permutation(len(rows))[: self.targets]
             flat = _flat(context, rows, level)
-            return rows, rows[drawn], cdist(flat[drawn], flat), predicted_sizes(context, level)[drawn]
+            return rows, rows[drawn], _distances(flat[drawn], flat), predicted_sizes(context, level)[drawn]
 
         # The candidates of later choices of a batch are among those of the first.
         rows, targets, distances, sizes = context.once((self.name, self.targets, level), measure)
@@ -55,7 +54,7 @@ class Typical:
         used = [choice for choice in (*context.used, *chosen) if choice.level >= level]
         for other in sorted({choice.level for choice in used}):
             indices = np.array([choice.candidate for choice in used if choice.level == other], dtype=np.int64)
-            apart = cdist(_flat(context, targets, level), _flat(context, indices, other))
+            apart = _distances(_flat(context, targets, level), _flat(context, indices, other))
             nearest = np.minimum(nearest, apart.min(axis=1))
         here = np.searchsorted(rows, context.candidates)
         return np.asarray((np.maximum(nearest[:, None] - distances[:, here], 0.0) / sizes[:, None]).sum(axis=0))
@@ -71,9 +70,18 @@ class ByLevel:
 
     def score(self, context: Context, chosen: Sequence[Choice]) -> Array:
         """Scores ``(candidates, levels)``; those of different levels are not comparable, so a mesh rule decides."""
-        scores = np.array(self.finer.score(context, chosen), dtype=np.float64)
-        scores[:, 0] = np.asarray(self.coarsest.score(context, chosen))[:, 0]
+        scores = np.full((len(context.candidates), context.levels), -np.inf)
+        if context.only in (None, 0):
+            scores[:, 0] = np.asarray(self.coarsest.score(context, chosen))[:, 0]
+        if context.only != 0:
+            scores[:, 1:] = np.asarray(self.finer.score(context, chosen))[:, 1:]
         return scores
+
+
+def _distances(a: Array, b: Array) -> Array:
+    """Distances between rows, as a matrix product from a point nearby so that little cancels."""
+    a, b = a - b[0], b - b[0]
+    return np.asarray(np.sqrt(np.maximum(np.sum(a**2, 1)[:, None] + np.sum(b**2, 1) - 2 * a @ b.T, 0.0)))
 
 
 def _flat(context: Context, rows: Indices, level: int) -> Array:
