@@ -39,10 +39,11 @@ _UTILITIES = {
     ),
     "auto": (
         "score",
-        "The method first chooses a mesh, by the error reduction per cost. Shown is the score of the chosen input on it: "
-        "on the coarsest mesh its distance from the nearest input already used, relative to the predicted output; on "
-        "finer ones by how much it lowers the sum of such distances over candidates. Scores of runs that version 0.2 "
-        "began are û, the mean information on other inputs' outputs.",
+        "The method first chooses a mesh, by the error reduction per cost. Shown is the score of the input "
+        "there. On the coarsest mesh it is the distance from the nearest input already used, relative to the "
+        "predicted output; on finer ones it is by how much the input lowers the sum of such distances over "
+        "candidates. Scores of runs that version 0.2 began are û, the mean information on other inputs' "
+        "outputs.",
     ),
 }
 
