@@ -74,10 +74,16 @@ def test_a_coarse_error_lifts_few_fine_ones():
 
 @pytest.mark.parametrize(
     ("errors", "spreads"),
-    [([[0.1] * 9, [0.1]], [0.1]), ([[0.1] * 9, []], [0.1]), ([[0.1] * 9], []), ([[0.1, math.nan]], [0.1]), ([], [0.1])],
+    [([[0.1] * 9, []], [0.1]), ([[0.1] * 9], []), ([[0.1, math.nan]], [0.1]), ([], [0.1])],
 )
 def test_nothing_is_estimated_from_too_little(errors, spreads):
     assert estimate_error(errors, spreads) is None
+
+
+def test_one_fine_error_gives_a_wide_interval():
+    one, many = (estimate_error([[0.1] * 9, [0.1] * n], [0.05]) for n in (1, 20))
+    assert one.low < 0.1 < one.high
+    assert one.high / one.low > 1.3 * many.high / many.low
 
 
 def test_errors_of_zero_are_no_trouble():

@@ -49,8 +49,6 @@ _QUANTILE = 1.645
 #: Logarithms of the error that are considered, and errors below which one is rounding.
 _LOGARITHMS = np.linspace(math.log(1e-8), math.log(1e2), 4001)
 _LEAST = 1e-12
-#: Out-of-fold errors on the finest mesh below which nothing is estimated.
-_FEWEST = 2
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ class Estimate:
 
 
 def estimate_error(errors: Sequence[Sequence[float] | Array], spreads: Sequence[float] | Array) -> Estimate | None:
-    """Estimate the error of an ensemble's mean on the finest mesh; None if too few errors were measured there.
+    """Estimate the error of an ensemble's mean on the finest mesh; None if no error was measured there.
 
     Args:
         errors: of each level, coarse to fine, relative L2 errors of single networks on examples that they were not
@@ -109,7 +107,7 @@ def estimate_error(errors: Sequence[Sequence[float] | Array], spreads: Sequence[
     """
     logs = [np.log(np.maximum(np.asarray(level, dtype=np.float64), _LEAST)) for level in errors]
     spread = float(np.mean(spreads)) if len(spreads) else math.nan
-    if not logs or len(logs[-1]) < _FEWEST or not (math.isfinite(spread) and all(np.isfinite(x).all() for x in logs)):
+    if not logs or not len(logs[-1]) or not (math.isfinite(spread) and all(np.isfinite(x).all() for x in logs)):
         return None
     spread = max(spread, _LEAST)
     variance, ratio = _shape(logs)
