@@ -84,6 +84,9 @@ def test_one_fine_error_gives_a_wide_interval():
     one, many = (estimate_error([[0.1] * 9, [0.1] * n], [0.05]) for n in (1, 20))
     assert one.low < 0.1 < one.high
     assert one.high / one.low > 1.3 * many.high / many.low
+    for coarse in ([], [0.1]):  # nor need there be several of any level
+        found = estimate_error([coarse, [0.1]], [0.05])
+        assert found.low < found.error < found.high
 
 
 def test_errors_of_zero_are_no_trouble():

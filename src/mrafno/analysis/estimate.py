@@ -128,7 +128,7 @@ def estimate_error(errors: Sequence[Sequence[float] | Array], spreads: Sequence[
 
 def _shape(logs: Sequence[Array]) -> tuple[float, float]:
     """Variance of logarithms of errors, and log of mean over geometric mean, of all levels together."""
-    around = np.concatenate([level - level.mean() for level in logs if len(level) > 1])
+    around = np.concatenate([np.empty(0), *(level - level.mean() for level in logs if len(level) > 1)])
     freedom = len(around) - sum(len(level) > 1 for level in logs)
     variance = (_ASSUMED * _DEVIATION**2 + float(np.sum(around**2))) / (_ASSUMED + freedom)
     assumed = _ASSUMED * math.exp(_DEVIATION**2 / 2)
