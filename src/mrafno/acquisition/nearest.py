@@ -9,6 +9,9 @@ from mrafno.acquisition.base import Choice, Context, Indices
 from mrafno.errors import AcquisitionError
 from mrafno.grids import Array
 
+#: Rows whose distances are computed at a time: what that takes beside the features is little memory.
+_ROWS = 100
+
 
 @dataclass(frozen=True)
 class Distances:
@@ -83,13 +86,13 @@ class NearestUsed:
                 numbers = np.array([i for i, choice in enumerate(used) if choice.level == other], dtype=np.int64)
                 indices = np.array([used[i].candidate for i in numbers], dtype=np.int64)
                 for block, there in self._blocks(context, indices, other):
-                    # |a - b|^2 as a matrix product, from a point nearby so that little cancels.
-                    a, b = here - there[0], there - there[0]
-                    squares = np.sum(a**2, 1)[:, None] + np.sum(b**2, 1) - 2 * a @ b.T
-                    least = squares.min(1).clip(min=0.0)
-                    closer = least < squared[part]
-                    squared[part] = np.where(closer, least, squared[part])
-                    nearest[part] = np.where(closer, first + numbers[block][squares.argmin(1)], nearest[part])
+                    for start in range(0, len(here), _ROWS):
+                        squares = _squared_distances(here[start : start + _ROWS], there)
+                        at = slice(part.start + start, part.start + start + len(squares))
+                        least = squares.min(1).clip(min=0.0)
+                        closer = least < squared[at]
+                        squared[at] = np.where(closer, least, squared[at])
+                        nearest[at] = np.where(closer, first + numbers[block][squares.argmin(1)], nearest[at])
         return Distances(squared, nearest)
 
     def _blocks(self, context: Context, rows: Indices, level: int) -> Iterator[tuple[slice, Array]]:
@@ -112,3 +115,9 @@ class NearestUsed:
             start, size = start + size, max(1, self.block_size // flat.shape[1])
         if parts:
             self._kept[level] = rows.copy(), np.concatenate(parts)
+
+
+def _squared_distances(a: Array, b: Array) -> Array:
+    """Squared distances between rows as a matrix product, from a point nearby so that little cancels."""
+    a, b = a - b[0], b - b[0]
+    return np.asarray(np.sum(a**2, 1)[:, None] + np.sum(b**2, 1) - 2 * a @ b.T)
